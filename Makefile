@@ -58,6 +58,7 @@ test-peers: $(PEERS_STAMP)
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	@$(BIN)/lint-imports --no-cache --no-logo
 	@$(BIN)/mypy
 
 format: $(STAMP)

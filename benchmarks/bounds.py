@@ -22,7 +22,7 @@ import numpy as np
 import equifactor as ef
 from equifactor.base import clock
 from equifactor.data import Instance, collection
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 _HEAD = ["model", "s", "trw", "upper", "meanfield", "lower", "gap before", "gap", "ratio", "status"]
 _NOISE = 1e-6  # Bounds that differ by less are equal.

@@ -36,7 +36,7 @@ def code_graph(code: ef.generators.LdpcCode) -> ef.FactorGraph:
     )
 
 
-def rate(flat: ef.FlatGraph, semiring: str, sweeps: int) -> float:
+def rate(flat: ef.solvers.FlatGraph, semiring: str, sweeps: int) -> float:
     """Return the messages per second of the parallel schedule."""
     engine = LiteralEngine(flat, BpSettings(semiring, "parallel", 0.0, 0.0, 0))  # type: ignore[arg-type]
     engine.sweep(1)
@@ -73,7 +73,7 @@ def main() -> None:
             drawn = time.process_time()
             graph = code_graph(code)
             built = time.process_time()
-            flat = ef.compile(graph)
+            flat = ef.solvers.compile(graph)
             print(
                 f"(3,{per_check}) of {bits:,} bits: drawn {drawn - start:.2f} s, structure {built - drawn:.2f} s, "
                 f"compiled {time.process_time() - built:.2f} s",
@@ -88,7 +88,7 @@ def main() -> None:
                 print(line, flush=True)
     for k, ratio in ((3, 4.2), (5, 20.0)):
         formula = ef.generators.random_ksat(args.variables, ratio=ratio, k=k, seed=0)
-        flat = ef.compile(formula)
+        flat = ef.solvers.compile(formula)
         for semiring in _METHODS:
             found = rate(flat, semiring, 5)
             print(f"{k}-SAT of {args.variables:,} variables, {semiring}: {found / 1e6:.0f} M messages/s", flush=True)

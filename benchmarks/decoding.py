@@ -27,7 +27,7 @@ import numpy as np
 
 import equifactor as ef
 from equifactor.decoding.code_files import read_code
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 INTERVAL = (-0.22628432386414646, 0.6216020925981884)  # memories of the published runs on bb144
 CIRCUITS = (

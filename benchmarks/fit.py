@@ -28,9 +28,9 @@ import equifactor as ef
 from benchmarks._venvs import SCRIPTS, environment, python_of
 from benchmarks.networks import best_of
 from equifactor.base.typing import IntArray
-from equifactor.learning.fitting.data_table import read_table
+from equifactor.learning.fitting.data_rows import read_data
 from equifactor.learning.fitting.row_likelihood import mean_log_likelihood
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 COUNTS, EM, SPEED = 0.5, 1.0, 20.0  # the targets: per cent of held-out log-likelihood, and times pgmpy
 HIDDEN = {"alarm": ("HYPOVOLEMIA", "LVEDVOLUME", "STROKEVOLUME")}  # as in pgmpy's issue 1692
@@ -71,8 +71,8 @@ def measure(name: str, args: argparse.Namespace, python: Path) -> list[dict[str,
     rows, held_out = (ef.sample(truth, args.rows, seed=args.seed + k).states for k in range(2))
     found = []
 
-    def add(what: str, fitted: ef.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:
-        table = read_table(truth, scored)
+    def add(what: str, fitted: ef.answers.Fitted, seconds: float, target: float, scored: IntArray) -> dict[str, Any]:
+        table = read_data(truth, scored)
         true = mean_log_likelihood(truth, table)
         score = fitted.score(table)
         row = {

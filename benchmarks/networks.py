@@ -147,7 +147,7 @@ def many_row(file: Path, rounds: int) -> str:
     target = graph.num_vars - 1
     sets = [{i: x for i, x in e.items() if i != target} for e in evidence_sets(graph, MANY)]
     by_name = [named(graph, e) for e in sets]
-    ours = best_of(rounds, lambda: ef.solve_many(graph, by_name, [target]))
+    ours = best_of(rounds, lambda: ef.solve(graph, evidence=by_name, targets=[target]))
     if find_spec("pyagrum") is None:
         return f"{MANY} sets of evidence, one target: {ours:.3f} s; pyAgrum is not installed"
     gum = importlib.import_module("pyagrum")

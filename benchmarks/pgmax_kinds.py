@@ -80,7 +80,7 @@ def our_graph(kind: str, given: dict[str, np.ndarray]) -> ef.FactorGraph:
 
 def ours(graph: ef.FactorGraph, semiring: str, iterations: int, repeats: int) -> tuple[float, np.ndarray]:
     """Return the seconds per iteration, and marginals [V] of state 1 or states [V]."""
-    flat, settings = ef.compile(graph), BpSettings(semiring, "parallel", 0.5, 0.0, 0)  # type: ignore[arg-type]
+    flat, settings = ef.solvers.compile(graph), BpSettings(semiring, "parallel", 0.5, 0.0, 0)  # type: ignore[arg-type]
     best = np.inf
     new_engine(flat, settings, SolveContext(), "numba").sweep(1)
     for _ in range(repeats):

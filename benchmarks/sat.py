@@ -22,7 +22,7 @@ from equifactor.solvers.search.focused_walk import FocusedWalk
 MARKS = 1.0, 5.0, 20.0  # seconds after which the search is looked at, beside its end
 
 
-def walk_of(flat: ef.FlatGraph, seed: int = 0) -> FocusedWalk:
+def walk_of(flat: ef.solvers.FlatGraph, seed: int = 0) -> FocusedWalk:
     """A walk from a random assignment of a formula."""
     model = MoveModel(flat)
     rng = np.random.default_rng(seed)
@@ -51,9 +51,9 @@ def main() -> None:
     args = parser.parse_args()
     for text in args.formulas:
         k, ratio = int(text.split(":")[0]), float(text.split(":")[1])
-        walk_of(ef.compile(ef.generators.random_ksat(50, ratio=3.0, k=k, seed=0))).step()  # loads the kernels
+        walk_of(ef.solvers.compile(ef.generators.random_ksat(50, ratio=3.0, k=k, seed=0))).step()  # loads the kernels
         start = time.process_time()
-        flat = ef.compile(ef.generators.random_ksat(args.variables, ratio=ratio, k=k, seed=args.seed))
+        flat = ef.solvers.compile(ef.generators.random_ksat(args.variables, ratio=ratio, k=k, seed=args.seed))
         print(
             f"{k}-SAT of {args.variables:,} variables, {ratio:g} clauses per variable, "
             f"drawn and compiled in {time.process_time() - start:.1f} s",

@@ -12,4 +12,11 @@ neither torch nor anything else that it does not need.
 from equifactor._version import __version__ as __version__
 from equifactor.base.lazy_names import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(
+    __name__,
+    __file__,
+    replaced={
+        "exact_marginals": 'equifactor.solve(graphs, "MAR", "exact")',
+        "solve_many": "equifactor.solve(graph, evidence=[..], targets=[..])",
+    },
+)

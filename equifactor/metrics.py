@@ -1,9 +1,8 @@
-"""How wrong an answer is: every measure, defined once.
+"""Measures of the error of an answer.
 
-Marginals are compared over *all* variables of the model. An observed variable counts like any other: both
-sides hold a point mass there, so it adds nothing to a sum and one to the number of variables; so does a
-variable with a single state. Pass `variables=graph.free_vars` to leave the observed ones out. NaN on either
-side gives NaN.
+Marginals are compared over *all* variables of the model. An observed variable counts like any other: both sides hold a
+point mass there, so it adds 0 to a sum and 1 to the number of variables. The same holds for a variable with a single
+state. Pass `variables=graph.free_vars` to leave out observed variables. NaN on either side gives NaN.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """A measure over many graphs. One infinite value makes the mean infinite, so these are counted too."""
+    """A measure over many graphs. One infinite value makes the mean infinite, so infinite values are also counted."""
 
     mean: float
-    stderr: float  # standard error of the mean over graphs; NaN for fewer than two graphs or an infinite mean
-    count: int  # number of graphs
-    num_infinite: int  # number of graphs whose value is infinite
-    finite_mean: float  # mean over the other graphs; NaN when there are none
+    stderr: float  # The standard error of the mean over graphs; NaN for fewer than two graphs or an infinite mean.
+    count: int  # The number of graphs.
+    num_infinite: int  # The number of graphs whose value is infinite.
+    finite_mean: float  # The mean over the other graphs; NaN if there are no others.
 
     def __str__(self) -> str:
         note = f", {self.num_infinite} infinite" if self.num_infinite else ""
@@ -43,10 +42,10 @@ class Summary:
 
 
 def kl(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
-    """Mean over variables of `KL(p || q) = sum_x p(x) ln(p(x) / q(x))`, p exact, in nats.
+    """Return the mean over variables of `KL(p || q) = sum_x p(x) ln(p(x) / q(x))`, p exact, in nats.
 
-    A state with p = 0 adds 0, whatever q is; a state with p > 0 and q = 0 makes the result infinite.
-    Without any variables the result is 0.
+    A state with p = 0 adds 0 for any q. A state with p > 0 and q = 0 makes the result infinite. Without any variables
+    the result is 0.
     """
     p, q, ptr = _paired(exact, estimate)
     terms = np.zeros_like(p)
@@ -58,26 +57,26 @@ def kl(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = No
 
 
 def hellinger(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
-    """Mean over variables of `sqrt(1/2 sum_x (sqrt p(x) - sqrt q(x))^2)`, in [0, 1]; UAI uses it for MAR."""
+    """Return the mean over variables of `sqrt(1/2 sum_x (sqrt p(x) - sqrt q(x))^2)`, in [0, 1]; UAI uses it for MAR."""
     p, q, ptr = _paired(exact, estimate)
     squares = (np.sqrt(p) - np.sqrt(q)) ** 2
     return _mean_over_variables(np.sqrt(0.5 * _sum_per_variable(squares, ptr)), variables)
 
 
 def rmse(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
-    """Root of the mean squared difference over all (variable, state) entries of one graph."""
+    """Return the root of the mean squared difference over all (variable, state) entries of one graph."""
     total, entries = _squared_error(exact, estimate, variables)
     return math.sqrt(total / entries) if entries else 0.0
 
 
 def max_error(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
-    """Largest absolute difference over all (variable, state) entries; 0 without variables."""
+    """Return the largest absolute difference over all (variable, state) entries; 0 without variables."""
     p, q, ptr = _paired(exact, estimate)
     return float(np.abs(p - q)[_entries_of(ptr, variables)].max(initial=0.0))
 
 
 def mean_error(exact: Marginals, estimate: Marginals, *, variables: IntArray | None = None) -> float:
-    """Mean absolute difference over all (variable, state) entries; 0 without variables."""
+    """Return the mean absolute difference over all (variable, state) entries; 0 without variables."""
     p, q, ptr = _paired(exact, estimate)
     entries = _entries_of(ptr, variables)
     return float(np.abs(p - q)[entries].mean()) if entries.any() else 0.0
@@ -87,7 +86,7 @@ def mean_error(exact: Marginals, estimate: Marginals, *, variables: IntArray | N
 
 
 def summarize(values: ArrayLike) -> Summary:
-    """Mean over graphs of one number per graph, with its standard error `std(ddof=1) / sqrt(n)`."""
+    """Return the mean over graphs of one number per graph, with its standard error `std(ddof=1) / sqrt(n)`."""
     values = np.asarray(values, float).ravel()
     n = len(values)
     finite = values[~np.isinf(values)]
@@ -99,13 +98,15 @@ def summarize(values: ArrayLike) -> Summary:
 
 
 def pooled_rmse(exact: Sequence[Marginals], estimate: Sequence[Marginals]) -> Summary:
-    """RMSE over all (variable, state) entries of all graphs.
+    """Return the RMSE over all (variable, state) entries of all graphs.
 
-    Graphs of different sizes weigh as many entries as they have. The standard error over graphs is that of
-    the ratio (squared error) / (entries), carried through the root: se(mse) / (2 rmse).
+    The weight of a graph is its number of entries. The standard error over graphs is that of the ratio
+    (squared error) / (entries), carried through the root: se(mse) / (2 rmse).
     """
     if len(exact) != len(estimate):
-        raise ModelError(f"{len(exact)} exact answers are compared with {len(estimate)} estimates")
+        raise ModelError(
+            f"pooled_rmse needs one estimate per exact answer; found {len(estimate)} estimates for {len(exact)} answers"
+        )
     pairs = [_squared_error(p, q, None) for p, q in zip(exact, estimate, strict=True)]
     n = len(pairs)
     total, entries = np.array(pairs, float).reshape(n, 2).T
@@ -127,12 +128,11 @@ def pooled_rmse(exact: Sequence[Marginals], estimate: Sequence[Marginals]) -> Su
 
 
 def map_error(score: ArrayLike, optimum: ArrayLike) -> FloatArray:
-    """UAI error of assignments, `|(s* - s) / s*|`, from natural log-scores s and the optimal ones s*.
+    """Return the UAI error of assignments, `|(s* - s) / s*|`, from natural log scores s and optimal log scores s*.
 
-    Infinite when the assignment has zero probability (s = -inf). Where the fraction has no value: two equal
-    scores (both 0, or both -inf because nothing is possible) give 0, and any other score against s* = 0 is
-    infinite. Summarise many with `summarize`, which counts the infinite ones. The shape is that of the
-    arguments.
+    The error is infinite if the assignment has probability zero (s = -inf). If the fraction is undefined, two equal
+    scores (both 0, or both -inf because no assignment is possible) give 0, and any other score against s* = 0 gives
+    infinity. To summarise many errors use `summarize`, which counts infinite ones. The shape is that of the arguments.
     """
     s, best = np.broadcast_arrays(np.asarray(score, float), np.asarray(optimum, float))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -143,14 +143,14 @@ def map_error(score: ArrayLike, optimum: ArrayLike) -> FloatArray:
 
 
 def uai_score(error: ArrayLike, trivial_error: ArrayLike) -> FloatArray:
-    """Score of the UAI-2022 competition, `100 (1 - error / trivial_error)` clipped at 0.
+    """Return the score of the UAI-2022 competition, `100 (1 - error / trivial_error)` clipped at 0.
 
-    `trivial_error` is the error of the simplest answer (uniform marginals, say). No error scores 100 even
-    where the trivial answer has none either; an infinite error scores 0. Average the scores over problems.
+    `trivial_error` is the error of the simplest answer, for example uniform marginals. An error of 0 scores 100, even
+    if the trivial error is 0 too. An infinite error scores 0. Average the scores over problems.
     """
     err, trivial = np.broadcast_arrays(np.asarray(error, float), np.asarray(trivial_error, float))
     if np.any(err < 0) or np.any(trivial < 0):
-        raise ModelError("an error is a number >= 0, found a negative one")
+        raise ModelError("Errors must be at least 0; found a negative error.")
     with np.errstate(divide="ignore", invalid="ignore"):
         score = np.maximum(0.0, 100.0 * (1.0 - err / trivial))
     score = np.where(np.isinf(err), 0.0, np.where(err == 0, 100.0, score))
@@ -163,8 +163,8 @@ def uai_score(error: ArrayLike, trivial_error: ArrayLike) -> FloatArray:
 def _paired(exact: Marginals, estimate: Marginals) -> tuple[FloatArray, FloatArray, IntArray]:
     if not np.array_equal(exact.ptr, estimate.ptr):
         raise ModelError(
-            f"marginals of different models are compared: {len(exact)} variables with "
-            f"{len(exact.values)} states, and {len(estimate)} variables with {len(estimate.values)} states"
+            f"These marginals belong to different models: {len(exact)} variables with {len(exact.values)} states, and "
+            f"{len(estimate)} variables with {len(estimate.values)} states."
         )
     return exact.values, estimate.values, exact.ptr
 
@@ -179,7 +179,7 @@ def _mean_over_variables(values: FloatArray, variables: IntArray | None) -> floa
 
 
 def _entries_of(ptr: IntArray, variables: IntArray | None) -> BoolArray:
-    """Whether each entry [X] belongs to the chosen variables."""
+    """Return whether each entry [X] belongs to the chosen variables."""
     wanted = np.full(len(ptr) - 1, variables is None)
     if variables is not None:
         wanted[variables] = True

@@ -1,4 +1,4 @@
-"""Small graphs that cover the corners of the model, and assertions on graphs; for your tests and ours."""
+"""Small graphs that cover special cases, and assertions on graphs, for your tests and for those of this package."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def contract_graphs() -> dict[str, FactorGraph]:
-    """The graphs that every solver must answer, by name; always the same, each with at most 2^14 joint states.
+    """Return the graphs that every solver must answer, by name; always the same, each with at most 2^14 joint states.
 
-    Every one has an assignment of positive probability. Cost: a few milliseconds.
+    Every graph has an assignment of positive probability. Cost: a few milliseconds.
     """
     rng = np.random.default_rng(20210929)
     tree = random_tree(9, card=(2, 3), seed=1)
@@ -87,24 +87,28 @@ def assert_equivariant(
         model: a solver or its text form; or your own function of a `FactorGraph` that returns `Marginals`, one vector
             per variable, one flat array over all states, or one number such as ln Z; numpy, torch or plain.
         graph: one graph or several to try it on; small graphs of many kinds by default.
-        kinds: the symmetries that are asked for.
+        kinds: the symmetries that must hold.
         trials: number of random relabellings per kind and graph.
         seed: the seed of the relabellings, and of a solver.
         tolerance: absolute for probabilities, relative to max(1, |number|) for numbers.
 
-    A graph on which rounding alone moves the answer by more is left out; when that leaves none, the check fails.
+    A graph on which rounding alone moves the answer by more than `tolerance` is left out. If no graph is left, the
+    check fails.
 
     Examples:
         >>> from equifactor import testing
         >>> testing.assert_equivariant("bp(damping=0.5)")
-        >>> testing.assert_equivariant(lambda g: [[1 / d] * d for d in g.card])  # your own: uniform marginals
+        >>> testing.assert_equivariant(lambda g: [[1 / d] * d for d in g.card])  # your own method: uniform marginals
     """
     from equifactor.symmetry.auditing import Trials, audit
 
     graphs = list(contract_graphs().values()) if graph is None else graph
     for finding in audit(model, graphs, kinds, trials=Trials(trials, seed), claims=kinds, tolerance=tolerance):
         found = finding.violation
-        assert finding.cases, f"{found.kind} symmetry: no graph can decide, rounding alone moves every answer"
+        assert finding.cases, (
+            f"{found.kind} symmetry cannot be decided: rounding alone moves the answer on every graph by more than the "
+            f"tolerance {tolerance:g}"
+        )
         assert not finding.failed, (
             f"{found.kind} symmetry is violated by {found.error:.3g} (tolerance {tolerance:g}): {found.where}, "
             f"shown by Relabelling.random(graph, {found.kind!r}, seed={seed + found.trial})"
@@ -112,18 +116,18 @@ def assert_equivariant(
 
 
 def _disconnected(rng: np.random.Generator) -> list[tuple[list[int], np.ndarray]]:
-    """Two triangles that do not touch."""
+    """Return two triangles without a common variable."""
     pairs = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)]
     return [([i, j], rng.uniform(0.1, 2.0, (2, 2))) for i, j in pairs]
 
 
 def _two_chains(rng: np.random.Generator) -> list[tuple[list[int], np.ndarray]]:
-    """Two chains of two variables each."""
+    """Return two chains of two variables each."""
     return [([1, 0], rng.uniform(0.1, 2.0, (3, 2))), ([2, 3], rng.uniform(0.1, 2.0, (2, 2)))]
 
 
 def _parity_chain() -> list[tuple[list[int], np.ndarray]]:
-    """Neighbours differ and the first variable is 1: only 1, 0, 1, 0 is possible."""
+    """Return a chain whose neighbours differ and whose first variable is 1: only 1, 0, 1, 0 is possible."""
     differ = np.array([[0.0, 1.0], [2.0, 0.0]])
     return [([0], np.array([0.0, 3.0])), *(([i, i + 1], differ) for i in range(3))]
 
@@ -135,7 +139,7 @@ def _one_state(rng: np.random.Generator) -> list[tuple[list[int], np.ndarray]]:
 
 
 def _repeated_scope(rng: np.random.Generator) -> list[tuple[list[int], np.ndarray]]:
-    """Three factors over the same pair, in both orders."""
+    """Return three factors over the same pair, in both orders."""
     return [
         ([0, 1], rng.uniform(0.1, 2.0, (2, 3))),
         ([1, 0], rng.uniform(0.1, 2.0, (3, 2))),
@@ -144,12 +148,12 @@ def _repeated_scope(rng: np.random.Generator) -> list[tuple[list[int], np.ndarra
 
 
 def _extreme(rng: np.random.Generator, shift: float) -> list[tuple[list[int], np.ndarray]]:
-    """A triangle whose log tables all lie near `shift`: every product overflows, or is lost, outside logs."""
+    """Return a triangle whose log tables are near `shift`, so that every product over- or underflows outside logs."""
     card = [2, 3, 2]
     pairs = [(0, 1), (1, 2), (2, 0)]
     return [([i, j], shift + rng.normal(size=(card[i], card[j]))) for i, j in pairs]
 
 
 def _wide(rng: np.random.Generator) -> list[tuple[list[int], np.ndarray]]:
-    """A chain whose log tables reach from -500 to 500."""
+    """Return a chain whose log tables range from -500 to 500."""
     return [([0, 1], rng.uniform(-500.0, 500.0, (2, 3))), ([1, 2], rng.uniform(-500.0, 500.0, (3, 2)))]

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equifactor import Estimate, FactorGraph, GraphSolver, Marginals, SolveContext, Status, Task, option, register
+from equifactor import FactorGraph, Status, Task
+from equifactor.answers import Marginals
+from equifactor.solvers import Estimate, GraphSolver, SolveContext, option, register
 
 
 @register("my-meanfield")

@@ -16,13 +16,13 @@ from experiments.bursty_transfer import other_runs
 from experiments.network_files import unpack_models
 from experiments.report import PAGE, RESULTS, line_by_line, origin, write_report
 from experiments.run_store import Row, RunStore
-from experiments.runner import Effort, ExperimentRun, finished_row, run_all
+from experiments.runner import Effort, ExperimentRun, finished_row, outdated, run_all
 
-# Shares of the time limit after which the choice of learning rates, training and judging end.
+# Shares of the time limit after which tuning of learning rates, training and judging end. Chosen by hand.
 _TUNED_BY, _TRAINED_BY, _JUDGED_BY = 0.3, 0.75, 0.95
-_STARTING = 20.0  # seconds until a training that was started takes its first gradient step
-_LARGEST = 1_000_000  # bytes of a model file that is kept
-_MARGIN = 0.85  # of the time that is left for training, the share that the gradient steps are planned to take
+_STARTING = 20.0  # Seconds from the start of a training to its first gradient step. Chosen by hand.
+_LARGEST = 1_000_000  # Size in bytes of the largest model file that is kept. Chosen by hand.
+_MARGIN = 0.85  # Share of the remaining training time that gradient steps are planned to take. Chosen by hand.
 
 
 class BurstyComparison:
@@ -32,13 +32,13 @@ class BurstyComparison:
         self.experiment, self.store = experiment, RunStore(folder)
 
     def run(self, effort: Effort, chosen: BurstyExperiment | None = None, limit: float | None = None) -> list[str]:
-        """Do what is not done yet: decoders, learning rates, networks; a sentence for each run that is not finished.
+        """Run what is missing: decoders, learning rates, networks; return one sentence for each unfinished run.
 
         Args:
-            effort: what may be used.
-            chosen: the experiment with some of its lines only; None takes all.
-            limit: seconds after which all must have ended; training and judging get shares of them, and every network
-                the same number of gradient steps, as many as there is time for.
+            effort: the resources that may be used.
+            chosen: the experiment with some of its lines only; None for all lines.
+            limit: seconds after which all runs must have ended; training and judging get shares of them, and every
+                network gets the same number of gradient steps, as many as the time allows.
         """
         experiment, start = chosen or self.experiment, time.time()
         unpack_models(self.store.folder)
@@ -59,9 +59,9 @@ class BurstyComparison:
         return trouble + more
 
     def updates(self, experiment: BurstyExperiment, train_until: float | None) -> int:
-        """How many gradient steps every network gets: all, or as many as there is time for.
+        """Return the number of gradient steps of every network: those of the config, or as many as the time allows.
 
-        While learning rates were tried the networks shared the device, as all seeds of all networks do now.
+        During tuning the networks shared the device, as all seeds of all networks do during training.
         """
         rows = [row for run in rate_runs(experiment) if (row := finished_row(run, self.store)) is not None]
         most = experiment.training.updates
@@ -72,16 +72,12 @@ class BurstyComparison:
         return max(1, min(most, fitting // 10 * 10))
 
     def outdated(self) -> list[str]:
-        """A sentence for each run that is kept and was made with other settings."""
+        """Return one sentence for each stored run that was made with other settings."""
         kept = [run for run in self._runs() if self.store.get(run.key) is not None]
-        return [
-            f"{run.key}: made with other settings; --redo runs it anew"
-            for run in kept
-            if finished_row(run, self.store) is None
-        ]
+        return [outdated(run, self.store) for run in kept if finished_row(run, self.store) is None]
 
     def write(self) -> list[Path]:
-        """Write results, tables and the figure of all finished runs; returns the paths."""
+        """Write results, tables and the figure of all finished runs; return the paths."""
         experiment = self.experiment
         lines = [*decoder_runs(experiment), *network_runs(experiment, self.store), *other_runs(experiment, self.store)]
         rows = self._rows(lines)
@@ -102,7 +98,7 @@ class BurstyComparison:
         return [row for run in runs if (row := finished_row(run, self.store)) is not None]
 
     def _pack_models(self) -> None:
-        """One file with the trained networks, but for large ones: git keeps it."""
+        """Write one file with the trained networks, without large ones, for git."""
         paths = sorted(p for p in (self.store.folder / "models").glob("*.*") if p.stat().st_size < _LARGEST)
         if paths:
             with zipfile.ZipFile(self.store.folder / "models.zip", "w", zipfile.ZIP_DEFLATED) as packed:

@@ -18,10 +18,10 @@ class DecoderLine:
 
     Attributes:
         name: name in tables.
-        methods: of `WordDecoder`; the one with the fewest wrong validation bits is taken.
-        clips: log ratios of bits are cut at each of these; chosen in the same way.
-        knows: what it knows of the noise: `gaussian` only the SNR, as networks do; `bursts` also how often bursts come
-            and the range of their strength; `strength` everything.
+        methods: methods of `WordDecoder`; the one with the fewest wrong validation bits is used.
+        clips: values at which log ratios of bits are clipped; chosen in the same way.
+        knows: what the decoder knows of the noise: `gaussian` only the SNR, as networks do; `bursts` also the
+            probability of bursts and the range of their strength; `strength` everything.
     """
 
     name: str
@@ -41,15 +41,15 @@ class LearnedLine:
 
 @dataclass(frozen=True)
 class NoiseRange:
-    """The channels, one for each SNR and strength of bursts, and how many test words go over each.
+    """The channels, one for each SNR and strength of bursts, and the number of test words over each.
 
     Attributes:
         snr_db: signal-to-noise ratios.
         burst_std: strengths of bursts.
-        burst_probability: how often a symbol is hit.
-        words: test words of a channel at each SNR.
-        passes: in how many equal parts they are drawn.
-        seed: of the test words.
+        burst_probability: the probability that a symbol is hit.
+        words: number of test words of a channel at each SNR.
+        passes: number of equal parts in which the test words are drawn.
+        seed: seed of the test words.
     """
 
     snr_db: tuple[float, ...]
@@ -60,15 +60,15 @@ class NoiseRange:
     seed: int
 
     def channel(self, snr_db: float, burst_std: float) -> BurstyChannel:
-        """A channel whose receiver knows nothing of bursts."""
+        """Return a channel whose receiver knows nothing of bursts."""
         return BurstyChannel(snr_db=snr_db, burst_std=burst_std, burst_probability=self.burst_probability)
 
     def channels(self) -> list[BurstyChannel]:
-        """Those of the tests, in the order of `sizes`."""
+        """Return the channels of the tests, in the order of `sizes`."""
         return [self.channel(snr, burst) for snr, burst in product(self.snr_db, self.burst_std)]
 
     def sizes(self) -> list[int]:
-        """How many words of each channel one pass has."""
+        """Return the number of words of each channel in one pass."""
         return [count // self.passes for count in self.words for _ in self.burst_std]
 
 
@@ -77,12 +77,12 @@ class WordTraining:
     """How every network is trained.
 
     Attributes:
-        updates: gradient steps, or fewer where the time is short: then as many for all networks.
-        batch_size: words of a gradient step.
+        updates: number of gradient steps; with a time limit possibly fewer, the same number for all networks.
+        batch_size: words per gradient step.
         warmup: gradient steps over which the learning rate rises.
-        validate_every: gradient steps between looks at the validation words; the best weights are kept.
+        validate_every: gradient steps between two validations; the best weights are kept.
         validation: number of validation words.
-        seed: of the training words, together with that of the weights, and of the validation words.
+        seed: seed of the validation words, and together with the seed of the weights of the training words.
     """
 
     updates: int
@@ -95,7 +95,7 @@ class WordTraining:
 
 @dataclass(frozen=True)
 class WordTuning:
-    """The learning rates that are tried, and for how many gradient steps each."""
+    """The learning rates that are tried, and the number of gradient steps of each trial."""
 
     lrs: tuple[float, ...]
     updates: int
@@ -103,7 +103,7 @@ class WordTuning:
 
 @dataclass(frozen=True)
 class OtherCode:
-    """A code on which the trained networks are judged as they are: its name, its size and seed, and its noise."""
+    """A code on which the trained networks are judged without further training: name, size, seed and noise."""
 
     name: str
     n: int
@@ -116,7 +116,7 @@ class OtherCode:
 
 @dataclass(frozen=True)
 class BurstyExperiment:
-    """Everything that decides a result, device and time aside; `at` names a code other than that of training."""
+    """Everything that decides a result, except for device and time; `at` names a code other than that of training."""
 
     name: str
     title: str
@@ -134,7 +134,7 @@ class BurstyExperiment:
 
     @classmethod
     def from_values(cls, name: str, values: dict[str, Any]) -> BurstyExperiment:
-        """From the values of a TOML file; raises `TypeError` or `KeyError` where they are not an experiment."""
+        """Read the values of a TOML file; raise `TypeError` or `KeyError` if they are not an experiment."""
         given = dict(values)
         return cls(
             name=name,
@@ -149,17 +149,17 @@ class BurstyExperiment:
         )
 
     def on(self, other: OtherCode) -> BurstyExperiment:
-        """The same lines judged on another code, in one pass."""
+        """Return the same lines judged on another code, in one pass."""
         counts = (other.words,) * len(other.snr_db)
         noise = replace(self.noise, snr_db=other.snr_db, burst_std=other.burst_std, words=counts, passes=1)
         return replace(self, n=other.n, k=other.k, code_seed=other.code_seed, noise=noise, at=other.name)
 
     def code(self) -> LdpcCode:
-        """The code of all words."""
+        """Return the code of all words."""
         return _code(self.n, self.k, self.code_seed)
 
     def quick(self) -> BurstyExperiment:
-        """The whole road on a shorter code, in half a minute on a CPU; no result to quote."""
+        """Return a small copy of the experiment that takes half a minute on a CPU; its results are not meaningful."""
         models = [replace(m, network={**m.network, "steps": min(3, m.network.get("steps", 3))}) for m in self.models]
         others = (OtherCode("36 bits", 36, 18, 1, (2,), (0, 5), 20),)
         return replace(
@@ -171,7 +171,7 @@ class BurstyExperiment:
         )  # fmt: skip
 
     def selected(self, methods: str | None = None) -> BurstyExperiment:
-        """The experiment with some of its lines only, given as a text with commas."""
+        """Return the experiment with some of its lines only, given as comma-separated names."""
         lines = chosen_names("method", methods, [*(c.name for c in self.classical), *(m.name for m in self.models)])
         return replace(
             self,

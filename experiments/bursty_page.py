@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from equifactor.text_tables import markdown
+from equifactor.show.text_tables import markdown
 from experiments.bursty_experiment import BurstyExperiment
-from experiments.report import mean
+from experiments.report import mean, mean_over_seeds
 from experiments.run_store import Row
 
 
@@ -26,7 +26,7 @@ class ErrorRate:
 
 
 def bit_rate(cell: Row, message: int) -> ErrorRate:
-    """Wrong bits of the message, of which a word has `message`; words are independent, bits of a word are not."""
+    """Return the rate of wrong message bits, `message` per word; words are independent, bits of a word are not."""
     words = cell["words"]
     each = cell["message_errors"] / words
     spread = max(0.0, cell["message_squares"] / words - each * each) / words
@@ -34,27 +34,23 @@ def bit_rate(cell: Row, message: int) -> ErrorRate:
 
 
 def word_rate(cell: Row) -> ErrorRate:
-    """Wrong words, with the binomial standard error."""
+    """Return the rate of wrong words, with the binomial standard error."""
     rate = cell["word_errors"] / cell["words"]
     return ErrorRate(rate, math.sqrt(rate * (1.0 - rate) / cell["words"]))
 
 
 def joined(rates: Sequence[ErrorRate]) -> ErrorRate:
-    """The mean over seeds; its error joins that over words, which are the same for all seeds, and that over seeds."""
-    middle, over_words = mean([r.rate for r in rates]), mean([r.error for r in rates])
-    if len(rates) < 2:
-        return ErrorRate(middle, over_words)
-    spread = math.sqrt(math.fsum((r.rate - middle) ** 2 for r in rates) / (len(rates) - 1) / len(rates))
-    return ErrorRate(middle, math.hypot(over_words, spread))
+    """Return the mean over seeds."""
+    return ErrorRate(*mean_over_seeds([r.rate for r in rates], [r.error for r in rates]))
 
 
-Rates = dict[tuple[float, float], ErrorRate]  # by SNR and strength of bursts
+Rates = dict[tuple[float, float], ErrorRate]  # By SNR and strength of bursts.
 
 
 def rates_of(
     experiment: BurstyExperiment, rows: Sequence[Row], *, words: bool = False, field: str = "cells"
 ) -> dict[str, Rates]:
-    """Bit error rates, or word error rates, of every line on the code of an experiment, the mean over its seeds."""
+    """Return bit or word error rates of every line on the code of an experiment, the mean over its seeds."""
     message = experiment.code().dimension
     found: dict[str, dict[tuple[float, float], list[ErrorRate]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -65,9 +61,10 @@ def rates_of(
 
 
 def bursty_page(experiment: BurstyExperiment, rows: Sequence[Row], tuned: Sequence[Row]) -> str:
-    """All tables."""
+    """Return all tables."""
     e = experiment
-    parts = [f"# {e.title}", "", f"A regular code of {e.n} bits; bursts hit a bit with {e.noise.burst_probability:g}."]
+    about = f"A regular code of {e.n} bits; a burst hits a bit with probability {e.noise.burst_probability:g}."
+    parts = [f"# {e.title}", "", about]
     bits, words = rates_of(e, rows), rates_of(e, rows, words=True)
     parts += ["", "## Mean bit error rate over all SNRs, by strength of bursts", "", _means(e, bits)]
     for title, rates in (("Bit error rate of the message", bits), ("Word error rate", words)):
@@ -129,7 +126,7 @@ def _tuning(rows: Sequence[Row]) -> str:
 
 
 def draw_bursty(experiment: BurstyExperiment, rows: Sequence[Row], path: Path) -> None:
-    """Bit error rates against the SNR, a panel for each strength of bursts."""
+    """Draw bit error rates against the SNR, one panel for each strength of bursts."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 

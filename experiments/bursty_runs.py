@@ -1,4 +1,4 @@
-"""One line of the table of words under bursty noise: a decoder, or a network that is tuned, trained and judged."""
+"""Runs for the lines of the table of words under bursty noise: decoders, and networks that are tuned and trained."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import math
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -20,13 +19,13 @@ from equifactor.base.files import write_text
 from equifactor.decoding import WordDecoder
 from experiments.bursty_experiment import BurstyExperiment, DecoderLine, LearnedLine
 from experiments.bursty_words import SentWords, count_errors, sent_words
-from experiments.run_store import Row, RunStore, plain
+from experiments.run_store import Row, RunStore, plain, run_key
 from experiments.runner import device_name, finished_row
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
 
-_TUNING_SEED = 90  # of the weights and training words while a learning rate is chosen
+_TUNING_SEED = 90  # Seed of the weights and training words while a learning rate is chosen. Chosen by hand.
 
 
 @dataclass(frozen=True)
@@ -38,8 +37,8 @@ class DecoderRun:
 
     @property
     def key(self) -> str:
-        """Name of its row."""
-        return run_key(f"{self.experiment.at}-{self.line.name}" if self.experiment.at else self.line.name)
+        """The name of its row."""
+        return run_key(self.experiment.at, self.line.name)
 
     @property
     def configuration(self) -> str:
@@ -48,11 +47,11 @@ class DecoderRun:
         return settings_hash(self.experiment, self.line, validation=(training.validation, training.seed))
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings."""
+        """Return whether a row was made with these settings."""
         return bool(row["configuration"] == self.configuration)
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
-        """Choose method and clip, then read the test words."""
+        """Choose method and clip, then decode the test words."""
         start, experiment, code = time.perf_counter(), self.experiment, self.experiment.code()
         noise, knows = experiment.noise, self.line.knows
         choices = list(product(self.line.methods, self.line.clips))
@@ -82,15 +81,15 @@ class DecoderRun:
 
 @dataclass(frozen=True)
 class RateRun:
-    """The learning rate of one network: the lowest validation loss after a short training with each candidate."""
+    """The choice of the learning rate of a network by the validation loss of a short training with each candidate."""
 
     experiment: BurstyExperiment
     line: LearnedLine
 
     @property
     def key(self) -> str:
-        """Name of its row."""
-        return run_key(f"tune-{self.line.name}")
+        """The name of its row."""
+        return run_key("tune", self.line.name)
 
     @property
     def configuration(self) -> str:
@@ -100,11 +99,11 @@ class RateRun:
         )
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings."""
+        """Return whether a row was made with these settings."""
         return bool(row["configuration"] == self.configuration)
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
-        """Try all candidates, each with its share of the time."""
+        """Train with all candidates, each for its share of the time."""
         from experiments.word_training import WordTrainer
 
         trainer, tuning = WordTrainer(self.experiment, self.line, device), self.experiment.tuning
@@ -123,15 +122,15 @@ class RateRun:
 
 @dataclass(frozen=True)
 class LearnedRun:
-    """A network with one seed: trained, then judged on the test words as far as time allows.
+    """A network with one seed that is trained, then judged on the test words as far as time allows.
 
     Attributes:
         experiment: the experiment it belongs to.
         line: the network.
-        seed: of weights and training words.
+        seed: seed of weights and training words.
         lr: learning rate.
-        updates: gradient steps.
-        train_until: `time.time()` at which training stops with what it has; None for no limit.
+        updates: number of gradient steps.
+        train_until: `time.time()` at which training stops early; None for no limit.
     """
 
     experiment: BurstyExperiment
@@ -143,24 +142,24 @@ class LearnedRun:
 
     @property
     def key(self) -> str:
-        """Name of its row and of its model file."""
-        return run_key(f"{self.line.name}-seed{self.seed}")
+        """The name of its row and of its model file."""
+        return run_key(self.line.name, f"seed{self.seed}")
 
     @property
     def configuration(self) -> str:
-        """A short hash of everything that decides the result, the number of gradient steps aside: the row tells it."""
+        """A short hash of everything that decides the result, except for the number of gradient steps."""
         return settings_hash(self.experiment, self.line, training=_words(self.experiment), seed=self.seed, lr=self.lr)
 
     def weights(self, folder: Path) -> Path:
-        """The model file."""
+        """Return the model file."""
         return folder / "models" / f"{self.key}.safetensors"
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings."""
+        """Return whether a row was made with these settings."""
         return bool(row["configuration"] == self.configuration)
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
-        """Train, or take the model file of a run whose time was over; then judge."""
+        """Train, or load the model file of a run that ran out of time after training; then judge."""
         from equifactor.solvers.learned.model_files import load_model
 
         path = self.weights(folder)
@@ -194,7 +193,7 @@ class LearnedRun:
         }  # fmt: skip
 
     def judge(self, network: Any, device: str, until: float | None = None) -> Row:
-        """Errors after T steps on all passes that there is time for, and on the first of several also after 2T."""
+        """Return errors after T steps, pass by pass while time is left; for the first of several also after 2T."""
         from experiments.word_training import WordReader
 
         noise, code, start = self.experiment.noise, self.experiment.code(), time.perf_counter()
@@ -223,19 +222,19 @@ class LearnedRun:
 
 
 def decoder_runs(experiment: BurstyExperiment) -> list[DecoderRun]:
-    """All classical lines."""
+    """Return the runs of all classical lines."""
     return [DecoderRun(experiment, line) for line in experiment.classical]
 
 
 def rate_runs(experiment: BurstyExperiment) -> list[RateRun]:
-    """The learning rates of all networks."""
+    """Return the runs that choose the learning rates of all networks."""
     return [RateRun(experiment, line) for line in experiment.models]
 
 
 def network_runs(
     experiment: BurstyExperiment, store: RunStore, updates: int | None = None, train_until: float | None = None
 ) -> Iterator[LearnedRun]:
-    """All networks whose learning rate is known, seed by seed."""
+    """Yield the runs of all networks whose learning rate is known, seed by seed."""
     for seed, line in product(experiment.seeds, experiment.models):
         rate = finished_row(RateRun(experiment, line), store)
         if rate is not None:
@@ -243,18 +242,13 @@ def network_runs(
             yield LearnedRun(experiment, line, seed, rate["lr"], number, train_until)
 
 
-def run_key(name: str) -> str:
-    """A name of a file made of the name of a line."""
-    return re.sub(r"[^A-Za-z0-9=.+-]+", "_", name)
-
-
 def _words(experiment: BurstyExperiment) -> Row:
-    """The settings of training but the number of gradient steps, which rows tell themselves."""
+    """Return the settings of training without the number of gradient steps, which the row has."""
     return asdict(dataclasses.replace(experiment.training, updates=0))
 
 
 def settings_hash(experiment: BurstyExperiment, line: DecoderLine | LearnedLine, **more: Any) -> str:
-    """A short hash of the code, the noise, a line and more."""
+    """Return a short hash of the code, the noise, a line and further values."""
     deciding = {
         "code": (experiment.n, experiment.k, experiment.code_seed), "noise": asdict(experiment.noise),
         "line": asdict(line), **more,

@@ -1,4 +1,4 @@
-"""Trained networks and decoders on other codes than that of training."""
+"""Trained networks and decoders on codes other than that of training."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.bursty_experiment import BurstyExperiment, OtherCode
-from experiments.bursty_runs import DecoderRun, LearnedRun, decoder_runs, network_runs, run_key, settings_hash
+from experiments.bursty_runs import DecoderRun, LearnedRun, decoder_runs, network_runs, settings_hash
 from experiments.network_files import file_hash
-from experiments.run_store import Row, RunStore
+from experiments.run_store import Row, RunStore, run_key
 from experiments.runner import device_name, finished_row
 
 
@@ -24,22 +24,22 @@ class TransferRun:
 
     @property
     def key(self) -> str:
-        """Name of its row."""
-        return run_key(f"{self.other.name}-{self.trained.key}")
+        """The name of its row."""
+        return run_key(self.other.name, self.trained.key)
 
     @property
     def configuration(self) -> str:
-        """A short hash of everything that decides the result but the weights."""
+        """A short hash of everything that decides the result, except for the weights."""
         return settings_hash(self.experiment.on(self.other), self.trained.line, trained=self.trained.configuration)
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings, and with the present model file where there is one."""
+        """Return whether a row was made with these settings, and with the present model file if there is one."""
         path = self.trained.weights(folder)
         same = not path.is_file() or row["weights"] == file_hash(path)
         return bool(same and row["configuration"] == self.configuration)
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
-        """Judge the model file that the training left."""
+        """Judge the model file of the training."""
         from equifactor.solvers.learned.model_files import load_model
 
         path = self.trained.weights(folder)
@@ -53,7 +53,7 @@ class TransferRun:
 
 
 def other_runs(experiment: BurstyExperiment, store: RunStore) -> Iterator[DecoderRun | TransferRun]:
-    """All lines on all other codes, as far as networks are trained and their files are kept."""
+    """Yield the runs of all lines on all other codes, for networks that are trained and whose files are kept."""
     for other in experiment.others:
         yield from decoder_runs(experiment.on(other))
         for run in network_runs(experiment, store):

@@ -1,4 +1,4 @@
-"""Words that are sent over bursty channels, what receivers make of them, and how many are read wrongly."""
+"""Words that are sent over bursty channels, the log ratios of receivers, and the number of decoding errors."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from experiments.bursty_experiment import BurstyExperiment, NoiseRange
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
-_GROUPS = 16  # channels in a batch of training words
-_STRENGTHS = 25  # of bursts, over which a receiver takes the mean that knows only their range
+_GROUPS = 16  # Number of channels in a batch of training words. Chosen by hand.
+# Number of burst strengths that a receiver averages over if it knows only their range. Chosen by hand.
+_STRENGTHS = 25
 
 Cells = list[dict[str, Any]]
 
@@ -31,10 +32,10 @@ class SentWords:
     received: FloatArray
 
     def log_ratios(self, noise: NoiseRange, knows: str = "gaussian") -> FloatArray:
-        """[N, n] ln p(received | 0) - ln p(received | 1) as a receiver has it who knows this much of the noise.
+        """Return [N, n] ln p(received | 0) - ln p(received | 1) for a receiver that knows this part of the noise.
 
-        `gaussian`: the SNR alone, bursts are not expected. `bursts`: also their probability, and that their strength is
-        anywhere in the range of the experiment, drawn for each symbol anew. `strength`: the strength as well.
+        `gaussian`: the SNR alone, without bursts. `bursts`: also the probability of bursts, and the range of the
+        experiment in which their strength is drawn for each symbol. `strength`: also the strength.
         """
         mixture = replace(self.channel, decoder="mixture")
         if knows == "gaussian":
@@ -47,12 +48,12 @@ class SentWords:
             each = [replace(mixture, burst_std=s).log_likelihood(self.received) for s in strengths.tolist()]
             log_p = functools.reduce(np.logaddexp, each)
         else:
-            raise OptionError(f"knows is gaussian, bursts or strength, found {knows!r}")
+            raise OptionError(f"knows must be gaussian, bursts or strength, found {knows!r}")
         return np.asarray(log_p[..., 0] - log_p[..., 1])
 
 
 def sent_words(code: LdpcCode, channel: BurstyChannel, count: int, rng: np.random.Generator) -> SentWords:
-    """Random words of a code, and what arrives of them."""
+    """Return random words of a code with the values that a channel delivers."""
     bits = code.encode(rng.integers(2, size=(count, code.dimension)))
     return SentWords(channel, bits, channel.transmit(bits, rng))
 
@@ -60,9 +61,9 @@ def sent_words(code: LdpcCode, channel: BurstyChannel, count: int, rng: np.rando
 def training_words(
     code: LdpcCode, experiment: BurstyExperiment, count: int, *place: int
 ) -> tuple[FloatArray, IntArray]:
-    """Log ratios and bits, both [count, n], of words over channels drawn from the whole range of noise.
+    """Return log ratios and bits, both [count, n], of words over channels drawn from the whole range of noise.
 
-    `place` says which words: the same numbers give the same words.
+    `place` is part of the seed: the same numbers give the same words.
     """
     noise = experiment.noise
     rng = np.random.default_rng([experiment.training.seed, *place])
@@ -81,17 +82,17 @@ def count_errors(
     read: Callable[[list[SentWords], int], list[IntArray]],
     go_on: Callable[[], bool],
 ) -> Cells:
-    """How many test words and bits are read wrongly over each channel, pass by pass as long as it may go on.
+    """Return the number of test words and bits that are decoded wrongly over each channel.
 
     Args:
-        code: of which the words are.
+        code: the code of the words.
         noise: the channels.
-        read: from the words of all channels and the number of the pass to the bits [N, n] that are read of each.
-        go_on: looked at before each pass but the first.
+        read: takes the words of all channels and the number of the pass, and returns the decoded bits [N, n] of each.
+        go_on: called before each pass except the first; False ends the passes.
 
     Returns:
-        for each channel the words, wrong words, wrong bits, wrong bits of the message and the sum over words of the
-        squared number of the latter.
+        for each channel the words, wrong words, wrong bits, wrong message bits, and the sum over words of the squared
+        number of wrong message bits.
     """
     counts = np.zeros((len(noise.sizes()), 5), np.int64)
     for number, words in enumerate(judged_words(code, noise)):
@@ -107,7 +108,7 @@ def count_errors(
 
 
 def errors(code: LdpcCode, sent: IntArray, found: IntArray) -> IntArray:
-    """Words, wrong words, wrong bits, wrong bits of the message, and the sum of the squares of the latter, by word."""
+    """Return words, wrong words, wrong bits, wrong message bits, and the sum of squared wrong message bits of words."""
     off = sent != found
     of_message = off[:, code.message_bits].sum(axis=1)
     return np.array(
@@ -116,7 +117,7 @@ def errors(code: LdpcCode, sent: IntArray, found: IntArray) -> IntArray:
 
 
 def judged_words(code: LdpcCode, noise: NoiseRange) -> Iterator[list[SentWords]]:
-    """The test words pass by pass, a list by channel; a pass does not depend on those before it."""
+    """Yield the test words pass by pass, as a list by channel; passes are independent of each other."""
     for number in range(noise.passes):
         yield [
             sent_words(code, channel, count, np.random.default_rng([noise.seed, cell, number]))

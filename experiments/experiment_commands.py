@@ -29,21 +29,22 @@ app = typer.Typer(
 )
 
 Config = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="Another .toml file in place of the experiment's own.")
+    str | None, typer.Option("--config", metavar="FILE", help="A .toml file in place of the experiment's own config.")
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results; default experiments/NAME.")
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="A small copy, two minutes on a CPU; no result.")]
-ReportOnly = Annotated[
-    bool, typer.Option("--report-only", help="Run nothing: tables and figures of the finished runs.")
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Run a small copy in two minutes on a CPU; its results are not meaningful.")
 ]
-Redo = Annotated[bool, typer.Option("--redo", help="Do anew what other settings or another code made.")]
+ReportOnly = Annotated[bool, typer.Option("--report-only", help="Only write tables and figures of the finished runs.")]
+Redo = Annotated[bool, typer.Option("--redo", help="Repeat runs that were made with other settings or other code.")]
 Device = Annotated[str, typer.Option("--device", metavar="NAME", help="cpu or cuda, for training.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Runs side by side.", min=1)]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Number of parallel runs.", min=1)]
 Methods = Annotated[str | None, typer.Option("--methods", metavar="A,B", help="Only these lines of the table.")]
 TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", metavar="SECONDS", help="Start no run after this; go on later.")
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", help="Start no run after this time; run again to continue."),
 ]
 Data = Annotated[
     str | None, typer.Option("--data", metavar="FOLDER", help="Folder of public models; default EQUIFACTOR_DATA.")
@@ -85,9 +86,9 @@ def _marginal_command(name: str, about: str) -> None:
 
     command.__doc__ = f"""{about}
 
-    Every model is trained and all methods are judged on the same test graphs; tables and a figure are written. Finished
-    runs are kept in DIR: the same command goes on where it was stopped, any piece (--methods, --sizes) can be done at a
-    time, and the tables show all that is done.
+    It trains every model, judges all methods on the same test graphs, and writes tables and a figure. Finished runs are
+    stored in DIR: the same command continues a stopped run. Parts (--methods, --sizes) can be run one at a time, and
+    the tables show all finished runs.
     """
     lines = [f"{_PROGRAM} {name} --quick --methods FE-NBP --out quick", f"{_PROGRAM} {name} --report-only"]
     app.command(name, short_help=about, epilog=example(*lines))(command)
@@ -96,7 +97,7 @@ def _marginal_command(name: str, about: str) -> None:
 _marginal_command("ising", "KL and RMSE on 4x4 spin glasses against the number of training graphs.")
 _marginal_command("asymmetric", "KL and RMSE on asymmetric fields.")
 _marginal_command("transfer", "The networks of ising on larger and other graphs.")
-_marginal_command("ablation", "What each part of FE-NBP and FE-Net is worth.")
+_marginal_command("ablation", "The effect of each part of FE-NBP and FE-Net.")
 
 
 @app.command(
@@ -122,16 +123,16 @@ def uai(
         str | None, typer.Option("--collections", metavar="A,B", help="Only these collections of the folder.")
     ] = None,
     train: Annotated[
-        str, typer.Option("--train", metavar="yes|no|only", help="Networks too, none, or nothing else.")
+        str, typer.Option("--train", metavar="yes|no|only", help="Run solvers and networks, solvers, or networks.")
     ] = "yes",
     parts: Annotated[
-        str | None, typer.Option("--parts", metavar="A,B", help="Of split, folds, curve, doubles; default all.")
+        str | None, typer.Option("--parts", metavar="A,B", help="Some of split, folds, curve, doubles; default all.")
     ] = None,
 ) -> None:
-    """MAP solvers compared on a folder of models with known scores.
+    """Compare MAP solvers on a folder of models with known scores.
 
-    Finished runs are kept in DIR: the same command goes on where it was stopped. Any piece (--collections, --methods,
-    --train, --parts) can be done at a time, and the tables show all that is done.
+    Finished runs are stored in DIR: the same command continues a stopped run. Parts (--collections, --methods, --train,
+    --parts) can be run one at a time, and the tables show all finished runs.
     """
     from equifactor.data import collection_names
     from experiments.experiment_config import load_map
@@ -145,7 +146,10 @@ def uai(
     _one_of("--train", train, TRAIN)
     present = [n for n in experiment.collections if n in collection_names(data)]
     if not present:
-        raise OptionError(f"the folder has none of the collections {', '.join(experiment.collections)}")
+        raise OptionError(
+            f"The folder of public models has none of the collections {', '.join(experiment.collections)}. Pass "
+            "another folder as --data FOLDER."
+        )
     chosen = experiment.selected(methods, collections or ",".join(present))
     experiment = experiment.selected(None, ",".join(present))
     comparison = MapComparison(experiment, out or _folder(experiment.name, quick), data)
@@ -174,13 +178,13 @@ def bursty(
     jobs: Jobs = 1,
     methods: Methods = None,
     time_limit: Annotated[
-        float | None, typer.Option("--time-limit", metavar="SECONDS", help="End in this time with what there is.")
+        float | None, typer.Option("--time-limit", metavar="SECONDS", help="End within this time; training is cut.")
     ] = None,
 ) -> None:
-    """Classical decoders and trained networks read the same words of one code, as in the papers of NEBP and FGNN.
+    """Compare classical decoders and trained networks on the same words of one code, as in the papers of NEBP and FGNN.
 
-    Every network is trained on as many words in as many gradient steps: those of the config, or as many as the time
-    limit allows. Finished runs are kept in DIR: the same command goes on where it was stopped.
+    Every network is trained on the same number of words and gradient steps: those of the config, or as many as the time
+    limit allows. Finished runs are stored in DIR: the same command continues a stopped run.
     """
     from experiments.bursty_comparison import BurstyComparison
     from experiments.experiment_config import load_bursty
@@ -215,16 +219,16 @@ def weights(
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the file; default: the package's own.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of training.")] = 0,
-    start: Annotated[Path | None, typer.Option("--start", metavar="FILE", help="Model file to go on from.")] = None,
-    lr: Annotated[float | None, typer.Option("--lr", help="Learning rate in place of the kind's own.")] = None,
+    start: Annotated[Path | None, typer.Option("--start", metavar="FILE", help="Model file to start from.")] = None,
+    lr: Annotated[float | None, typer.Option("--lr", help="Learning rate; default: that of the kind.")] = None,
     data: Annotated[
-        str | None, typer.Option("--data", metavar="FOLDER", help="MAP: public models, whose training split is taken.")
+        str | None, typer.Option("--data", metavar="FOLDER", help="MAP: public models, whose training split is used.")
     ] = None,
-    balance: Annotated[float, typer.Option("--balance", help="MAR: 0 weighs graphs alike, 1 by KL.")] = 0.8,
+    balance: Annotated[float, typer.Option("--balance", help="MAR: 0 weighs graphs equally, 1 by KL.")] = 0.8,
     network: Annotated[str, typer.Option("--network", metavar="JSON", help="Settings of the network.")] = "{}",
     share: Annotated[float, typer.Option("--share", help="Share of the graphs of each family.")] = 1.0,
     batch: Annotated[int, typer.Option("--batch", help="Graphs per gradient step.")] = 100,
-    states: Annotated[int, typer.Option("--states", help="Edge states per gradient step, at most.")] = 40_000,
+    states: Annotated[int, typer.Option("--states", help="Largest number of edge states per gradient step.")] = 40_000,
 ) -> None:
     """Train one general-purpose model on the mixture of weights/config.toml and print its measures."""
     from experiments.network_files import shipped_folder
@@ -236,7 +240,7 @@ def weights(
     try:
         settings: dict[str, Any] = dict(json.loads(network))
     except (ValueError, TypeError):
-        raise OptionError(f"--network is an object in JSON, found {network!r}") from None
+        raise OptionError(f"--network must be an object in JSON, found {network!r}") from None
     recipe = WeightsRecipe(
         kind, task, device, seconds, seed, start, lr=lr, data=data, balance=balance, network=settings, share=share,
         batch=batch, states=states,
@@ -251,7 +255,7 @@ def weights(
 def judge(
     task: Annotated[str, typer.Argument(metavar="TASK", help="MAR or MAP.")],
     data: Annotated[
-        str | None, typer.Option("--data", metavar="FOLDER", help="Folder of public models, judged as well.")
+        str | None, typer.Option("--data", metavar="FOLDER", help="Folder of public models to judge on as well.")
     ] = None,
     files: Annotated[
         Path | None, typer.Option("--weights", metavar="DIR", help="Folder of other model files to judge.")
@@ -265,7 +269,7 @@ def judge(
     cluster: Cluster = None,
     time_limit: TimeLimit = None,
 ) -> None:
-    """The weights of the package beside the best static damping of belief propagation, on many families of graphs."""
+    """Compare the weights of the package with the best fixed damping of BP, on many families of graphs."""
     from experiments.network_files import shipped_folder
     from experiments.run_store import RunStore
     from experiments.weights_judge import TASKS, judgements, write_judgement
@@ -294,14 +298,14 @@ def card(
         Path | None, typer.Argument(metavar="BOARD", help="CSV file with the values of the competition's board.")
     ] = None,
 ) -> None:
-    """One line per collection in units of the UAI-2022 score, beside the board of the competition."""
+    """Print one line per collection in units of the UAI-2022 score, beside the board of the competition."""
     from experiments.score_card import card_page
 
     sys.stdout.write(card_page(results, board))
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the program with these arguments (those of the process by default); returns the exit status."""
+    """Run the program with these arguments (by default those of the process); return the exit status."""
     return guarded(_run, list(sys.argv[1:] if args is None else args))
 
 
@@ -316,9 +320,9 @@ def _run(args: list[str]) -> int:
 
 
 def _finish(write: Callable[[], list[Path]], trouble: Sequence[str]) -> None:
-    """Say what is missing, write all files and show the first table; the exit status says whether all is there."""
+    """Print what is missing, write all files and print the first table; the exit status is 0 if nothing is missing."""
     for sentence in trouble:
-        print(f"missing: {sentence}; the same command goes on", file=sys.stderr)
+        print(f"missing: {sentence}; run the same command again to continue", file=sys.stderr)
     written = write()
     for page in [path for path in written if path.suffix == ".md"][:1]:
         print(page.read_text(encoding="utf-8"))
@@ -338,4 +342,4 @@ def _until(time_limit: float | None) -> float | None:
 
 def _one_of(what: str, word: str, words: Sequence[str]) -> None:
     if word not in words:
-        raise OptionError(f"{what} has no {word!r}; choose from: {', '.join(words)}")
+        raise OptionError(f"{what} cannot be {word!r}; choose from: {', '.join(words)}")

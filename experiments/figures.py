@@ -12,13 +12,13 @@ from experiments.marginal_page import SeedMean
 from experiments.report import mean
 from experiments.run_store import Row
 
-_LINEAR = 1e-4  # the axis of errors is linear below this value, so that no error at all has a place on it
-_MARKERS = "osD^vP"
-_STYLES = ("-", "--", "-.", ":")  # several styles, so that lines on top of each other can be told apart in print
+_LINEAR = 1e-4  # The axis of errors is linear below this value, so that an error of 0 can be drawn. Chosen by hand.
+_MARKERS = "osD^vP"  # Markers of the solvers.
+_STYLES = ("-", "--", "-.", ":")  # Styles of the lines, so that overlapping lines can be distinguished in print.
 
 
 def draw_sizes(experiment: MarginalExperiment, means: Sequence[SeedMean], path: Path) -> None:
-    """KL and RMSE against the number of training graphs, axes logarithmic; two panels as in the paper's figure."""
+    """Draw KL and RMSE against the number of training graphs on logarithmic axes, in two panels as in the paper."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
@@ -46,7 +46,7 @@ def draw_sizes(experiment: MarginalExperiment, means: Sequence[SeedMean], path: 
 
 
 def draw_steps(experiment: MarginalExperiment, rows: Sequence[Row], path: Path) -> None:
-    """KL against the number of steps a network is run for, a line per network; the mean over seeds."""
+    """Draw KL against the number of steps of a network, one line per network; the mean over seeds."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.2), layout="constrained")
@@ -66,7 +66,7 @@ def draw_steps(experiment: MarginalExperiment, rows: Sequence[Row], path: Path) 
 
 
 def draw_curve(experiment: MapExperiment, points: Sequence[Row], path: Path) -> None:
-    """Error against time, a panel per collection; time on a logarithmic axis, the error on one linear around zero."""
+    """Draw error against time, one panel per collection; the axis of errors is linear around zero."""
     from matplotlib.figure import Figure
 
     names = [n for n in experiment.collections if any(p["collection"] == n for p in points)]
@@ -104,11 +104,11 @@ def _draw_collection(panel: Any, points: Sequence[Row], solvers: Sequence[str]) 
             [limit for limit, _ in mine], [error for _, error in mine], label=solver, clip_on=False, zorder=3,
             marker=_MARKERS[n % 6], markersize=9 - 2 * min(n, 3), fillstyle="none", linestyle=_STYLES[n % 4],
         )  # fmt: skip
-        drawn.set_in_layout(False)  # what is not clipped would make room for itself
+        drawn.set_in_layout(False)  # Markers that are not clipped would otherwise shrink the panel.
 
 
 def _draw_level(panel: Any, name: str, value: float) -> None:
-    """A dotted line for a method without training, its name to the right of it."""
+    """Draw a dotted line for a method without training, with its name to the right."""
     panel.axhline(value, linestyle=":", linewidth=1, color="grey")
     place = {"xycoords": ("axes fraction", "data"), "va": "center", "annotation_clip": False}
     panel.annotate(name, (1.01, value), fontsize=6, color="dimgrey", **place)

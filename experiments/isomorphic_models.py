@@ -1,4 +1,4 @@
-"""Test models that are training models under other numbers and names: a table must say how many there are."""
+"""Test models that are isomorphic to training models. The tables state how many there are."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equifactor import FactorGraph, graph_hash
+from equifactor import FactorGraph
 from equifactor.base.typing import FloatArray
 from equifactor.data import Instance
+from equifactor.symmetry import graph_hash
 from experiments.map_splits import ModelSplit
 from experiments.run_store import Row, RunStore
 
-_DIGITS = 9  # decimals of log tables that count, since sums over factors come in different orders
+_DIGITS = 9  # Decimals of log tables that are compared, since sums over factors may differ in order. Chosen by hand.
 
 
 def compute_hashes(splits: Sequence[ModelSplit], store: RunStore) -> None:
-    """Hash the models of the splits that are not hashed yet, into the archive."""
+    """Hash the models of the splits that are not hashed yet, and store the hashes in the archive."""
     for split in splits:
         new = [i for i in (*split.train, *split.test) if _key(i) not in store.archived]
         store.put({_key(i): _hashes(i) for i in new})
 
 
 def isomorphic_models(splits: Sequence[ModelSplit], store: RunStore) -> tuple[list[Row], list[str]]:
-    """Per split: test models isomorphic to a training model, and those that are so up to unary tables.
+    """Return, per split, the test models isomorphic to a training model, exactly or up to unary tables.
 
-    Compared is what evidence leaves (`remainder`). One model under two observations differs in unary tables only. The
-    sentences name the collections that were not looked at.
+    Models are compared after conditioning on evidence (`remainder`). One model under two observations differs in unary
+    tables only. The sentences name the collections that were not compared.
     """
     found, missing = [], []
     for split in splits:
@@ -44,9 +45,9 @@ def isomorphic_models(splits: Sequence[ModelSplit], store: RunStore) -> tuple[li
 
 
 def remainder(graph: FactorGraph, *, unary: bool = True) -> FactorGraph:
-    """What evidence leaves of a graph: free variables renumbered, larger tables, and one unary table per variable.
+    """Return the graph of the free variables: renumbered, with larger tables and one unary table per variable.
 
-    The unary tables of a variable are multiplied into one, which is left out where `unary` is False. Constants are
+    The unary tables of a variable are multiplied into one, which is left out if `unary` is False. Constants are
     dropped, and every table is scaled to a maximum of 1, since neither changes the best assignment.
     """
     free = graph.free_vars.tolist()
@@ -71,18 +72,18 @@ def _scaled(log_table: FloatArray) -> FloatArray:
 
 
 def _shared(split: ModelSplit, store: RunStore, part: str) -> list[str]:
-    """Names of the test models that have a hash in common with a training model."""
+    """Return the names of the test models that have the same hash as a training model."""
     known = {store.archived[_key(i)][part] for i in split.train}
     return [i.name for i in split.test if store.archived[_key(i)][part] in known]
 
 
 def _key(instance: Instance) -> str:
-    """Name under which the hashes of a model are archived."""
+    """Return the name under which the hashes of a model are archived."""
     return f"hash | {instance.key}"
 
 
 def _hashes(instance: Instance) -> Row:
-    """Hashes of what evidence leaves of a model, with its unary tables and of the larger ones alone."""
+    """Return the hashes of a model conditioned on its evidence, with unary tables and of the larger tables alone."""
     graph = instance.graph()
     return {
         "whole": graph_hash(remainder(graph), digits=_DIGITS),

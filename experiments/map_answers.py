@@ -1,4 +1,4 @@
-"""Every line of the table on the models it is judged on; solved models are kept, and their best answers archived."""
+"""Every line of the table on the models it is judged on. Solved models are stored, and their best answers archived."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from equifactor import OptionError, Task, parse_solver
+from equifactor import OptionError, Task
 from equifactor.data import Instance
 from equifactor.evaluation.campaign import complete, scored_row
 from equifactor.evaluation.jobs import Job, make_jobs
-from equifactor.evaluation.provenance import code
 from equifactor.evaluation.references import file_reference
 from equifactor.evaluation.row_store import ROWS, RowStore
+from equifactor.solvers import parse_solver
+from equifactor.workers.code_version import code_version
 from experiments.map_experiment import MapExperiment, SolverMethod
 from experiments.map_splits import ModelSplit
 from experiments.map_trainings import MapTraining
@@ -23,13 +24,13 @@ from experiments.network_files import file_hash, shipped_file
 from experiments.run_store import Row, RunStore, compact, expanded
 from experiments.runner import Effort
 
-SHIPPED = "shipped"  # what a line says whose weights come with the package
-TRAINED = "per collection"  # what a line says whose network was trained here
+SHIPPED = "shipped"  # The mark of a line whose weights come with the package.
+TRAINED = "per collection"  # The mark of a line whose network was trained by this experiment.
 
 
 @dataclass(frozen=True)
 class JudgedLine:
-    """A line of the table on one split with one seed; of several solvers each model's best answer counts.
+    """A line of the table on one split with one seed. With several solvers, the best answer for each model counts.
 
     Attributes:
         line: name of the line.
@@ -39,7 +40,7 @@ class JudgedLine:
         time_limit: seconds per model and solver.
         weights: where learned weights come from.
         files: hash of the files that the solvers read and their text forms do not name.
-        obstacle: why it cannot be solved here; what was solved elsewhere is shown all the same.
+        obstacle: why it cannot be solved here; answers from other machines are shown nevertheless.
     """
 
     line: str
@@ -52,18 +53,18 @@ class JudgedLine:
     obstacle: str | None = None
 
     def jobs(self, instance: Instance) -> list[Job]:
-        """What is to be solved on one model, one job per solver."""
+        """Return the jobs of one model, one job per solver."""
         seed = 0 if self.weights == TRAINED else self.seed
         jobs = make_jobs([instance], "MAP", self.solvers, self.time_limit, seed)
         return [replace(job, files=self.files) for job in jobs] if self.files else jobs
 
     def key(self, instance: Instance) -> str:
-        """Name under which the best answer on one model is archived."""
+        """Return the name under which the best answer on one model is archived."""
         parts = ["answer", self.line, self.split.name, f"seed {self.seed}", instance.name, self.files]
         return " | ".join(filter(None, parts))
 
     def made(self, row: Row) -> bool:
-        """Whether an archived answer was made by these solvers under this limit."""
+        """Return whether an archived answer was made by these solvers under this limit."""
         if row["time_limit"] != self.time_limit or row["solvers"] != len(self.solvers):
             return False
         if self.weights == TRAINED:
@@ -72,7 +73,7 @@ class JudgedLine:
 
 
 class MapAnswers:
-    """What a folder holds: solved models in its working folder, and best answers in its archive."""
+    """The answers of a folder: solved models in its working folder, and best answers in its archive."""
 
     def __init__(self, store: RunStore) -> None:
         self.store = store
@@ -82,17 +83,17 @@ class MapAnswers:
                 self.solved = {name: rows.rows[key] for name, key in rows.without_version().items()}
 
     def solved_row(self, job: Job) -> Row | None:
-        """The row of one solved model, None where it has not been solved."""
+        """Return the row of one solved model, or None if it has not been solved."""
         row = self.solved.get(job.unversioned())
         return None if row is None else scored_row(job, row, file_reference(job.instance, job.task))
 
     def archived(self, judged: JudgedLine, instance: Instance) -> Row | None:
-        """The archived answer of a line on a model, None where there is none."""
+        """Return the archived answer of a line on a model, or None."""
         row = self.store.archived.get(judged.key(instance))
         return expanded(row) if row is not None and judged.made(row) else None
 
     def answer(self, judged: JudgedLine, instance: Instance) -> Row | None:
-        """The answer of the highest log score, and the time of all solvers; None where one is missing."""
+        """Return the answer with the highest log score, and the time of all solvers; None if an answer is missing."""
         identity = {
             "line": judged.line, "part": judged.split.name, "collection": judged.split.collection,
             "fold": judged.split.fold, "seed": judged.seed, "weights": judged.weights,
@@ -109,14 +110,14 @@ class MapAnswers:
 
     def _solved_rows(self, judged: JudgedLine, instance: Instance) -> list[Row]:
         if not self.solved or (judged.weights == TRAINED and judged.obstacle):
-            return []  # without its model file a solver has no job
+            return []  # Without its model file a solver has no job.
         return [row for job in judged.jobs(instance) if (row := self.solved_row(job)) is not None]
 
 
 def judged_lines(
     experiment: MapExperiment, splits: Sequence[ModelSplit], trained: Sequence[MapTraining], store: RunStore
 ) -> tuple[list[JudgedLine], list[str]]:
-    """All lines on all splits, and a sentence for each line that cannot be judged here."""
+    """Return all lines on all splits, and one sentence for each line that cannot be judged here."""
     judged: list[JudgedLine] = []
     missing: list[str] = []
     limit = experiment.time_limit
@@ -144,12 +145,12 @@ def judged_lines(
 
 
 def shipped_hash(method: SolverMethod) -> str:
-    """Hash of the weights of the package: answers of older ones are not taken, whatever else may be reused."""
+    """Return a hash of the weights of the package, so that answers of older weights are not reused."""
     return file_hash(shipped_file(parse_solver(method.solver).name, Task.MAP), digits=12)
 
 
 def can_make_jobs(solver: str) -> bool:
-    """Jobs can be made of it, though perhaps not run here: an answer has a name under which it is kept."""
+    """Return whether jobs with this solver can be made, even if they cannot run here, to look up stored answers."""
     try:
         make_jobs([], "MAP", [solver], None)
     except OptionError:
@@ -158,7 +159,7 @@ def can_make_jobs(solver: str) -> bool:
 
 
 def unavailable(solver: str) -> str | None:
-    """Why a solver cannot run here, in a sentence: a package or shipped weights are missing."""
+    """Return why a solver cannot run here, such as a missing package or missing weights; None if it can."""
     parsed = parse_solver(solver)
     try:
         make_jobs([], "MAP", [solver], None)
@@ -168,19 +169,19 @@ def unavailable(solver: str) -> str | None:
 
 
 def solve_lines(judged: Sequence[JudgedLine], store: RunStore, effort: Effort) -> None:
-    """Solve what has no answer yet, or with `redo` none of the present code."""
+    """Solve what has no answer yet, or with `redo` no answer of the present code."""
     answers = MapAnswers(store)
     jobs = []
     for line in judged:
         for instance in line.split.test if line.obstacle is None else ():
             row = answers.archived(line, instance)
-            if row is None or (effort.redo and row["code"] != code()):
+            if row is None or (effort.redo and row["code"] != code_version()):
                 jobs += line.jobs(instance)
     solve_jobs(jobs, store, effort)
 
 
 def solve_jobs(jobs: Sequence[Job], store: RunStore, effort: Effort) -> dict[Job, Row]:
-    """Rows of all jobs; what was solved already is taken, whichever version of the code did it, unless with `redo`."""
+    """Return the rows of all jobs; without `redo`, stored rows of any version of the code are reused."""
     todo = list(dict.fromkeys(jobs))
     if not todo:
         return {}
@@ -193,10 +194,10 @@ def solve_jobs(jobs: Sequence[Job], store: RunStore, effort: Effort) -> dict[Job
 
 
 def complete_lines(judged: Sequence[JudgedLine], answers: MapAnswers) -> tuple[list[Row], list[str]]:
-    """Rows of all lines that are solved on every model; a sentence for each that is not.
+    """Return the rows of all lines that are solved on every model, and one sentence for each other line.
 
-    A line is complete by collection and seed, and in cross-validation over all folds: a mean over half of the models
-    would not be the number that the table promises. Complete lines are archived.
+    Completeness is decided by collection and seed, and in cross-validation over all folds, because a mean over some of
+    the models would be misleading. Complete lines are archived.
     """
     groups: dict[tuple[str, str, int], list[JudgedLine]] = defaultdict(list)
     for line in judged:
@@ -218,7 +219,7 @@ def complete_lines(judged: Sequence[JudgedLine], answers: MapAnswers) -> tuple[l
 
 
 def error_of(row: Row) -> float:
-    """UAI error; infinite for probability zero, and for no answer."""
+    """Return the UAI error, which is infinite for probability zero and for a missing answer."""
     return math.inf if row.get("map_error") is None else float(row["map_error"])
 
 
@@ -226,6 +227,7 @@ def _score(row: Row) -> float:
     return -math.inf if row.get("log_score") is None else float(row["log_score"])
 
 
+# The fields of a row that are archived.
 _KEPT = (
     "instance", "solver", "time_limit", "status", "map_error", "log_score", "zero_probability", "proven", "code",
 )  # fmt: skip
@@ -234,12 +236,12 @@ _KEPT = (
 def _kept_fields(row: Row, weights: str) -> Row:
     kept: dict[str, Any] = {k: row.get(k) for k in _KEPT}
     kept["reference"] = row.get("reference_value")
-    if weights == TRAINED:  # a file name says enough, and nothing about the machine
+    if weights == TRAINED:  # Keep the file name without its folder, which depends on the machine.
         head, found, path = str(row["solver"]).partition("weights=")
         kept["solver"] = f"{head}weights={Path(path).name}" if found else row["solver"]
     return kept
 
 
 def _file_name(solver: str) -> str:
-    """Stem of the model file that the text form of a solver names."""
+    """Return the stem of the model file that the text form of a solver names."""
     return solver.partition("weights=")[2].partition(".safetensors")[0].rpartition("/")[2].strip("\"'")

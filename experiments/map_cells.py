@@ -1,4 +1,4 @@
-"""Numbers of the tables: one cell per line and collection, from the answers on its models."""
+"""The numbers of the tables: one cell per line and collection, from the answers on its models."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from experiments.map_answers import error_of
 from experiments.report import deviation, mean
 from experiments.run_store import Row
 
-_BETTER = 1e-6  # relative amount by which a score must exceed the best known one to count as better
+_BETTER = 1e-6  # Relative amount by which a score must exceed the best known score to count as better. Chosen by hand.
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class ErrorCell:
 
     Attributes:
         answers: number of answers.
-        error: mean error over the answers of positive probability; NaN when there are none.
+        error: mean error over the answers of positive probability; NaN if there are no such answers.
         spread: standard deviation over seeds; NaN for one seed.
         zero: number of answers of probability zero.
         missing: number of models without an answer.
         best: number of answers as good as the best known score.
         proven: number of answers that are proven to be optimal.
-        gap: median of (upper bound - score) / |score|; NaN where no bound is given.
+        gap: median of (upper bound - score) / |score|; NaN without bounds.
         seconds: mean time per model.
         seeds: number of seeds.
     """
@@ -43,18 +43,18 @@ class ErrorCell:
     seeds: int
 
     def text(self) -> str:
-        """The error, and what it leaves out."""
+        """Return the error, and the number of answers that it leaves out."""
         left = [f"{n} {what}" for n, what in ((self.zero, "zero"), (self.missing, "unanswered")) if n]
         error = "inf" if math.isnan(self.error) else f"{self.error:.4f}"
         spread = "" if math.isnan(self.spread) else f" ± {self.spread:.4f}"
         return error + spread + (f" ({', '.join(left)} of {self.answers})" if left else "")
 
 
-ErrorCells = dict[str, dict[str, ErrorCell]]  # by line, then collection
+ErrorCells = dict[str, dict[str, ErrorCell]]  # By line, then collection.
 
 
 def cells_of(rows: Iterable[Row]) -> ErrorCells:
-    """All cells; rows of one line and collection differ in model, seed and fold."""
+    """Return all cells; rows of one line and collection differ in model, seed and fold."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["line"], row["collection"]].append(row)
@@ -79,7 +79,7 @@ def _cell(rows: Sequence[Row]) -> ErrorCell:
 
 
 def gap_of(row: Row) -> float | None:
-    """Relative distance of the bound from the score; None without bound or score."""
+    """Return the relative distance of the bound from the score, or None without a bound or score."""
     upper, score = row.get("upper_bound"), row.get("log_score")
     if upper is None or score is None or not math.isfinite(score):
         return None
@@ -87,7 +87,7 @@ def gap_of(row: Row) -> float | None:
 
 
 def improved(rows: Iterable[Row]) -> list[Row]:
-    """Models on which an answer beats the best known score of the index: the best answer, and all lines with one."""
+    """Return the models with an answer above the best known score of the index, and all lines with such an answer."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         score, best = row.get("log_score"), row.get("reference")

@@ -1,4 +1,4 @@
-"""An experiment on MAP from its config to its files: train, solve, look for isomorphic models, collect, write."""
+"""An experiment on MAP from its config to its files: train, solve, find isomorphic models, collect, write."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ class MapComparison:
     def run(
         self, effort: Effort, chosen: MapExperiment | None = None, *, train: str = "yes", parts: tuple[str, ...] = PARTS
     ) -> list[str]:
-        """Do what is not done yet; returns a sentence for each training that is not finished.
+        """Run what is missing; return one sentence for each training that is not finished.
 
-        The same call goes on where the last one was stopped, also on another machine.
+        The same call continues a stopped run, also on another machine.
 
         Args:
-            effort: what may be used.
-            chosen: the experiment with some of its lines and collections only; None takes all.
-            train: "yes" for networks too, "no" for none, "only" for nothing else.
-            parts: what is done, of `PARTS`.
+            effort: the resources that may be used.
+            chosen: the experiment with some of its lines and collections only; None for all.
+            train: "yes" to run solvers and networks, "no" for solvers alone, "only" for networks alone.
+            parts: the parts of `PARTS` that are run.
         """
         experiment = chosen or self.experiment
         splits = splits_of(experiment, self.data)
@@ -66,7 +66,7 @@ class MapComparison:
         return trouble
 
     def collect(self) -> Row:
-        """Results of what is done; a line stands in the tables once it is trained and solved on all models."""
+        """Return the results so far; tables show a line once it is trained and solved on all models."""
         experiment, store = self.experiment, self.store
         splits = splits_of(experiment, self.data)
         fixed = [s for s in splits if s.fold is None]
@@ -89,7 +89,7 @@ class MapComparison:
         }  # fmt: skip
 
     def write(self) -> list[Path]:
-        """Write results, tables and the figure of all that is done; returns the paths."""
+        """Write results, tables and the figure of everything that is finished; return the paths."""
         results = self.collect()
         table, folds = tables_of(results)
         results["cells"] = {
@@ -107,7 +107,7 @@ class MapComparison:
 
 
 def tables_of(results: Mapping[str, list[Row]]) -> tuple[ErrorCells, ErrorCells]:
-    """Cells of the test split and of cross-validation, from the answers of `results.json` too."""
+    """Return the cells of the test split and of cross-validation; `results` may be read from `results.json`."""
     rows = [expanded(row) for row in results["answers"]]
     split = cells_of(r for r in rows if r.get("fold") is None)
     return split, cells_of(r for r in rows if r.get("fold") is not None)

@@ -1,4 +1,4 @@
-"""Error against time: the same solvers under a ladder of limits, each run on its own from the start."""
+"""Error against time: the same solvers under several time limits, each in a separate run from the start."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from experiments.map_splits import ModelSplit
 from experiments.run_store import Row, RunStore
 from experiments.runner import Effort
 
-_NO_ANSWER = 1.0  # error of an answer that is missing or impossible, so that a mean exists
+_NO_ANSWER = 1.0  # The error of a missing or impossible answer, so that the mean is finite. Chosen by hand.
 
 
 def solve_curve(experiment: MapExperiment, splits: Sequence[ModelSplit], store: RunStore, effort: Effort) -> None:
-    """Solve what the curve needs and the store does not hold.
+    """Solve what the curve needs and the store does not have.
 
-    Separate runs under separate limits cost more than one trace, but need no cooperation of the solver. Only a proven
-    answer is carried over to longer limits: more time cannot change its error.
+    Separate runs under separate limits cost more than one trace, but work with any solver. Only a proven answer is
+    reused for longer limits, because more time cannot change its error.
     """
     solvers = [solver for solver in experiment.curve.solvers.values() if unavailable(solver) is None]
     proven: set[tuple[str, str]] = set()
@@ -38,7 +38,7 @@ def solve_curve(experiment: MapExperiment, splits: Sequence[ModelSplit], store: 
 def curve_points(
     experiment: MapExperiment, splits: Sequence[ModelSplit], answers: MapAnswers
 ) -> tuple[list[Row], list[str]]:
-    """Mean error by solver, collection and limit, where all models are solved; a sentence per solver without any."""
+    """Return the mean error by solver, collection and limit if all models are solved; a sentence for other solvers."""
     found: dict[str, Row] = {}
     missing: list[str] = []
     for name, solver in experiment.curve.solvers.items():
@@ -62,7 +62,7 @@ def curve_points(
 
 
 def _key(solver: str, split: ModelSplit, limit: float) -> str:
-    """Name under which a point is archived."""
+    """Return the name under which a point is archived."""
     return f"curve | {solver} | {split.name} | {limit:g} s"
 
 

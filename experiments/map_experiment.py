@@ -1,4 +1,4 @@
-"""What an experiment on MAP compares: solvers and networks on collections of models with known scores."""
+"""The config of an experiment on MAP: solvers and networks on collections of models with known scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from equifactor import parse_solver
+from equifactor.solvers import parse_solver
 from experiments.name_choice import chosen_names
 
 Options = Mapping[str, Any]
@@ -15,16 +15,16 @@ Options = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class SolverMethod:
-    """A line that needs no training here: a solver, or with `grid` several, of which each model's best answer counts.
+    """A line without training: a solver, or with `grid` several solvers, whose best answer for each model counts.
 
-    The best answer is the one of the highest log score, which anybody can compute: no optimum is looked at.
+    The best answer is the one with the highest log score, which does not need the optimum.
 
     Attributes:
         name: name of the line in tables.
         solver: text form of the solver.
         grid: options of the solver and their values; every combination is run.
         seeds: seeds, several for solvers that start at random.
-        weights: what the table says about where learned weights come from.
+        weights: where learned weights come from, as shown in the table.
     """
 
     name: str
@@ -34,14 +34,14 @@ class SolverMethod:
     weights: str = ""
 
     def specs(self) -> list[str]:
-        """Text forms of its solvers."""
+        """Return the text forms of its solvers."""
         solver = parse_solver(self.solver)
         return [str(replace(solver, **options)) for options in combinations(self.grid)]
 
 
 @dataclass(frozen=True)
 class NetworkMethod:
-    """A network trained on each part; of the variants the best on validation models is taken.
+    """A network trained on each split. The variant with the best validation is used.
 
     Attributes:
         name: name of the line in tables.
@@ -49,7 +49,7 @@ class NetworkMethod:
         network: settings of the network.
         training: settings of training that differ from those of the experiment.
         tune: settings of the network and their values; every combination is a variant.
-        decode: ways to read an assignment off the beliefs, a line in the table for each.
+        decode: ways to decode an assignment from the beliefs, with one line in the table for each.
     """
 
     name: str
@@ -60,11 +60,11 @@ class NetworkMethod:
     decode: tuple[str, ...] = ("argmax", "sequential")
 
     def variants(self) -> list[dict[str, Any]]:
-        """Settings of the network, one for each combination."""
+        """Return settings of the network for each combination of tuned values."""
         return combinations(self.tune)
 
     def line(self, decode: str) -> str:
-        """Name of its line in the table."""
+        """Return the name of its line in the table."""
         return self.name + (" + seq-decoding" if decode == "sequential" else "")
 
 
@@ -78,7 +78,7 @@ class TimeLadder:
 
 @dataclass(frozen=True)
 class MapExperiment:
-    """Everything that decides a result, data and device aside.
+    """Everything that decides a result, except for data and device.
 
     Attributes:
         name: name of the experiment and of its folder.
@@ -91,13 +91,13 @@ class MapExperiment:
         tuning_share: share of the epochs that a network gets while variants are compared.
         methods: the solvers.
         models: the networks.
-        curve: what is judged against time.
+        curve: the solvers and limits of the curve of error against time.
         training_on: settings of training that differ, by collection.
         published: errors that the paper states, by line, then collection.
-        goals: greatest errors that were to be reached, by line, then collection.
+        goals: largest errors allowed by the goals, by line, then collection.
         details: lines that are shown model by model.
         remarks: paragraphs above the tables.
-        most_models: how many models of each split are taken, the smallest first; None takes all.
+        most_models: number of models of each split that are used, the smallest first; None for all.
     """
 
     name: str
@@ -120,7 +120,7 @@ class MapExperiment:
 
     @classmethod
     def from_values(cls, name: str, values: dict[str, Any]) -> MapExperiment:
-        """From the values of a TOML file; raises `TypeError` or `KeyError` where they are not an experiment."""
+        """Read the values of a TOML file; raise `TypeError` or `KeyError` if they are not an experiment."""
         given = dict(values)
         given |= {key: tuple(given[key]) for key in ("collections", "seeds")}
         given |= {key: tuple(given.get(key, ())) for key in ("details", "remarks")}
@@ -134,7 +134,7 @@ class MapExperiment:
         )
 
     def quick(self) -> MapExperiment:
-        """The whole road in a minute or two on a CPU; no result to quote."""
+        """Return a small copy that takes one or two minutes on a CPU; its results are not meaningful."""
         short = {"epochs": 2, "batch_size": 2}
         models = tuple(
             replace(m, training={}, tune={k: v[:2] for k, v in list(m.tune.items())[-1:]}) for m in self.models
@@ -147,7 +147,7 @@ class MapExperiment:
         )  # fmt: skip
 
     def selected(self, methods: str | None = None, collections: str | None = None) -> MapExperiment:
-        """The experiment with some lines and on some collections only, given as texts with commas."""
+        """Return the experiment with some lines and collections only, given as comma-separated names."""
         lines = chosen_names("method", methods, [s.name for s in self.methods] + [m.name for m in self.models])
         chosen = chosen_names("collection", collections, self.collections)
         return replace(
@@ -161,7 +161,7 @@ class MapExperiment:
 
 
 def combinations(options: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    """Every combination of the values; one empty combination where there are no options."""
+    """Return every combination of the values; without options, one empty combination."""
     return [dict(zip(options, values, strict=True)) for values in itertools.product(*options.values())]
 
 

@@ -1,4 +1,4 @@
-"""The page to read, in Markdown: tables of errors, times and certificates, and what is not there."""
+"""The page of an experiment on MAP in Markdown: tables of errors, times and certificates, and what is missing."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from equifactor.data import Instance
-from equifactor.text_tables import latex, markdown
+from equifactor.show.text_tables import latex, markdown
 from experiments.map_answers import error_of
 from experiments.map_cells import ErrorCell, ErrorCells, gap_of
 from experiments.map_experiment import MapExperiment
 from experiments.map_splits import ModelSplit
 from experiments.run_store import Row
 
-_DENSE = 0.5  # share of all pairs of variables from which a model counts as dense
+_DENSE = 0.5  # Share of all pairs of variables in a factor from which a model counts as dense. Chosen by hand.
 _INTRODUCTION = (
-    "Test models, and all models of the collections that are cross-validated; dense: at least half of all pairs of "
+    "Test models, and all models of the cross-validated collections. A model is dense if at least half of all pairs of "
     "variables share a factor. The gap is relative to the score."
 )
 
 
 def map_page(experiment: MapExperiment, results: Mapping[str, Any], table: ErrorCells, folds: ErrorCells) -> str:
-    """Everything a reader wants to see, in one page."""
+    """Return the page with all tables."""
     weights = {row["line"]: row.get("weights", "") for row in results["answers"]}
     parts = [
         f"# {experiment.title}", "", *(text + "\n" for text in experiment.remarks),
@@ -54,7 +54,7 @@ def _split(
 
 
 def _goals(experiment: MapExperiment, table: ErrorCells) -> list[str]:
-    """Each goal beside what was reached; a goal is missed by answers of probability zero too."""
+    """Return each goal with the error that was reached; answers of probability zero also miss a goal."""
     if not experiment.goals:
         return []
     names = experiment.collections
@@ -62,7 +62,7 @@ def _goals(experiment: MapExperiment, table: ErrorCells) -> list[str]:
         [name, *(_goal(table.get(name, {}).get(c), goal.get(c)) for c in names)]
         for name, goal in experiment.goals.items()
     ]
-    said = "The error that was to be reached at most, and the one that was."
+    said = "The largest error that meets the goal, and the error that was reached."
     return ["", "## Goals", "", said, "", markdown([["method", *names], *rows])]
 
 
@@ -74,13 +74,13 @@ def _goal(cell: ErrorCell | None, goal: float | None) -> str:
 
 
 def _certificates(experiment: MapExperiment, table: ErrorCells) -> list[str]:
-    """Lines that proved something; the bounds that belief propagation gives prove nothing."""
+    """Return the table of lines that proved an optimum; the bounds of belief propagation prove none."""
     bounded = {n: cells for n, cells in table.items() if any(c.proven for c in cells.values())}
     if not bounded:
         return []
     names = experiment.collections
     rows = [[n, *(_proof(cells.get(c)) for c in names)] for n, cells in bounded.items()]
-    said = "Proven optimal, as good as the best known, and the median relative gap to the upper bound."
+    said = "Answers proven optimal, answers as good as the best known, and the median relative gap to the upper bound."
     return ["", "## Certificates", "", said, "", markdown([["method", *names], *rows])]
 
 
@@ -107,7 +107,7 @@ def _curve(experiment: MapExperiment, points: Sequence[Row]) -> list[str]:
             mine = {p["limit"]: p for p in points if p["solver"] == solver and p["collection"] == name}
             if mine:
                 rows.append([solver, name, *(_point(mine.get(t)) for t in limits)])
-    said = "No answer counts as an error of 1; in brackets, how many are proven."
+    said = "A missing answer counts as an error of 1. The number of proven answers is in brackets."
     return ["", "## Error against time", "", said, "", markdown(rows)]
 
 
@@ -134,7 +134,7 @@ def _remarks(results: Mapping[str, Any]) -> list[str]:
     if not results["improved"]:
         parts.append("No answer.")
     if results["missing"]:
-        parts += ["", "## Not here", "", *(f"- {sentence}" for sentence in results["missing"])]
+        parts += ["", "## Missing", "", *(f"- {sentence}" for sentence in results["missing"])]
     return parts
 
 
@@ -155,7 +155,7 @@ def _seconds(cell: ErrorCell | None) -> str:
 
 
 def map_latex(experiment: MapExperiment, table: ErrorCells) -> str:
-    """The table of the test split in LaTeX, ready to be included."""
+    """Return the table of the test split in LaTeX, ready to be included."""
     names = experiment.collections
     best = {n: min((c[n].error for c in table.values() if n in c and not c[n].zero), default=math.nan) for n in names}
     rows = [
@@ -173,7 +173,7 @@ def _latex_cell(cell: ErrorCell, best: float) -> str:
 
 
 def describe(splits: Sequence[ModelSplit]) -> list[Row]:
-    """What the index says about every model that is judged, the small ones of a collection first."""
+    """Return what the index states about every test model, the small models of a collection first."""
     instances = {i.key: i for split in splits for i in split.test}
     order = list(dict.fromkeys(i.collection for i in instances.values()))
     rows = [_describe(i) for i in instances.values()]
@@ -184,7 +184,7 @@ def describe(splits: Sequence[ModelSplit]) -> list[Row]:
 
 def _describe(instance: Instance) -> Row:
     variables, factors = instance.record.get("variables"), instance.record.get("factors")
-    dense = None  # where the index does not say
+    dense = None  # The index does not state the size.
     if variables and factors:
         dense = factors - variables >= _DENSE * variables * (variables - 1) / 2
     return {
@@ -194,7 +194,7 @@ def _describe(instance: Instance) -> Row:
 
 
 def model_tables(experiment: MapExperiment, models: Sequence[Row], rows: Sequence[Row]) -> list[str]:
-    """Proofs by collection, sparse and dense models apart, and a table of all models; for the lines of `details`.
+    """Return a table of proofs by collection, sparse or dense, and a table of all models, for the lines of `details`.
 
     A model that is in the test split and in a fold was solved once and is shown once.
     """

@@ -1,4 +1,4 @@
-"""Which models are trained on and which are judged: the fixed split of a collection, and folds of it."""
+"""Training and test models: the fixed split of a collection, and its folds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiments.map_experiment import MapExperiment
 
 @dataclass(frozen=True)
 class ModelSplit:
-    """Models of one collection to train on and to judge; `fold` is None for the fixed split."""
+    """Training and test models of one collection; `fold` is None for the fixed split."""
 
     collection: str
     fold: int | None
@@ -29,14 +29,14 @@ class ModelSplit:
 
     @property
     def label(self) -> str:
-        """What tables call the split: one name for all folds of a collection."""
+        """The name of the split in tables, the same for all folds of a collection."""
         return self.collection if self.fold is None else f"the folds of {self.collection}"
 
 
 def splits_of(experiment: MapExperiment, folder: str | Path | None) -> list[ModelSplit]:
-    """The fixed split of every collection, then the folds of the small ones; models without a known score are left out.
+    """Return the fixed split of every collection, then the folds; models without a known score are left out.
 
-    Folds are dealt from one shuffle with a seed of its own, so that they are the same for every network and seed.
+    Folds come from one shuffle with a fixed seed, so that they are the same for every network and seed.
     """
     fixed, folds = [], []
     for name in experiment.collections:
@@ -44,8 +44,8 @@ def splits_of(experiment: MapExperiment, folder: str | Path | None) -> list[Mode
         train, test = (_smallest(instances, split, experiment.most_models) for split in ("train", "test"))
         if not train or not test:
             raise OptionError(
-                f"{name}: the index of the folder must divide it into train and test, with map_log_score known; found "
-                f"{len(train)} models to train on and {len(test)} to judge"
+                f"{name}: the index of the folder must have models of the splits train and test with a known "
+                f"map_log_score; found {len(train)} models of train and {len(test)} of test"
             )
         fixed.append(ModelSplit(name, None, train, test))
         count = experiment.folds.get(name, 0)

@@ -1,11 +1,10 @@
-"""One network on one split of the models: trained within a time limit, and taken up again by the next call."""
+"""One network on one split of the models, trained within a time limit and continued by the next call."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import multiprocessing
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,13 +14,13 @@ from typing import Any
 from equifactor import ModelError, SolveError
 from experiments.map_experiment import MapExperiment, NetworkMethod
 from experiments.map_splits import ModelSplit
-from experiments.run_store import Row, RunStore
+from experiments.run_store import Row, RunStore, run_key
 from experiments.runner import device_name
 
 
 @dataclass(frozen=True)
 class MapTraining:
-    """What is to be trained; an `ExperimentRun`.
+    """The training of a network; an `ExperimentRun`.
 
     Attributes:
         experiment: the experiment it belongs to.
@@ -29,7 +28,7 @@ class MapTraining:
         split: the models to train on.
         variant: settings of the network, as pairs.
         seed: seed of training.
-        tuning: whether it only serves to choose a variant.
+        tuning: whether the training only serves to choose a variant.
     """
 
     experiment: MapExperiment
@@ -54,29 +53,29 @@ class MapTraining:
 
     @property
     def key(self) -> str:
-        """Name of its row, and of its model file; other settings give another name."""
+        """The name of its row and of its model file; other settings give another name."""
         digest = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:6]
         variant = "_".join(f"{k}={v}" for k, v in self.variant)
         parts = ["tune" * self.tuning, self.method.name, self.split.name, variant, f"seed{self.seed}", digest]
-        return re.sub(r"[^A-Za-z0-9=.+-]+", "_", "-".join(filter(None, parts)))
+        return run_key(*parts)
 
     def weights(self, folder: Path) -> Path:
-        """The model file."""
+        """Return the model file."""
         return folder / "models" / f"{self.key}.safetensors"
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Always: the key names the settings."""
+        """Return True, because the key contains a hash of the settings."""
         return True
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
-        """Train, or go on from a checkpoint; a training cut by its time says `finished` False."""
+        """Train, or continue from a checkpoint; the row of a training that ran out of time has `finished` False."""
         row = {
             "name": self.method.name, "part": self.split.name, "collection": self.split.collection,
             "fold": self.split.fold, "tuning": self.tuning, "variant": dict(self.variant), **self.settings,
         }  # fmt: skip
         try:
             return row | self._trained(folder, device, until)
-        except ModelError as error:  # a network of one cardinality does not take every collection
+        except ModelError as error:  # A network of one cardinality does not take every collection.
             return row | {"finished": True, "refused": str(error)}
 
     def _trained(self, folder: Path, device: str, until: float | None) -> Row:
@@ -85,14 +84,14 @@ class MapTraining:
         from equifactor.learning.training import train
 
         if multiprocessing.parent_process() is not None:
-            torch.set_num_threads(1)  # others run beside it
+            torch.set_num_threads(1)  # Other runs use the other cores.
         out = self.weights(folder)
         out.parent.mkdir(parents=True, exist_ok=True)
         checkpoint = out.with_suffix(".checkpoint")
         limit = None if until is None else max(0.0, until - time.time())
         start = time.perf_counter()
         settings = self.settings
-        models: Any = list(self.split.train)  # `train` reads instances with their known scores
+        models: Any = list(self.split.train)  # `train` reads instances with their known scores.
         try:
             done = train(
                 self.method.kind, models, "MAP", out, network=settings["network"], seed=self.seed, device=device,
@@ -101,9 +100,9 @@ class MapTraining:
         except SolveError:
             if limit is None or time.perf_counter() - start < limit:
                 raise
-            return {"finished": False, "epochs": 0}  # the limit passed while models were read
+            return {"finished": False, "epochs": 0}  # The limit passed while models were read.
         if not done.finished and (limit is None or time.perf_counter() - start < limit):
-            raise KeyboardInterrupt  # training ends politely on Ctrl-C; the next run must not begin
+            raise KeyboardInterrupt  # Training returns normally on Ctrl-C, but the next run must not start.
         seconds = sum(h["seconds"] or 0.0 for h in done.history)
         if done.finished:
             checkpoint.unlink(missing_ok=True)
@@ -119,7 +118,7 @@ class MapTraining:
 
 
 def variant_trainings(experiment: MapExperiment, splits: Sequence[ModelSplit]) -> Iterator[MapTraining]:
-    """Every variant on every split, with the first seed; nothing for a network that has one variant."""
+    """Yield every variant on every split, with the first seed; nothing for a network with a single variant."""
     for split in splits:
         for method in experiment.models:
             variants = method.variants()
@@ -129,7 +128,7 @@ def variant_trainings(experiment: MapExperiment, splits: Sequence[ModelSplit]) -
 
 
 def final_trainings(experiment: MapExperiment, splits: Sequence[ModelSplit], store: RunStore) -> Iterator[MapTraining]:
-    """The best variant of every network on every split, with every seed; none where a variant is not finished."""
+    """Yield the best variant of every network on every split, with every seed, once all its variants are finished."""
     for split in splits:
         for method in experiment.models:
             best = _best_variant(experiment, method, split, store)
@@ -140,7 +139,7 @@ def final_trainings(experiment: MapExperiment, splits: Sequence[ModelSplit], sto
 def complete_trainings(
     experiment: MapExperiment, splits: Sequence[ModelSplit], store: RunStore
 ) -> tuple[list[MapTraining], list[str]]:
-    """Finished runs of the networks that are trained on all splits of a collection, and a sentence for the others."""
+    """Return the runs of networks that are trained on all splits of a collection, and a sentence for the others."""
     done = [run for run in final_trainings(experiment, splits, store) if store.get(run.key) is not None]
     whole: list[MapTraining] = []
     missing: list[str] = []
@@ -168,4 +167,4 @@ def _best_variant(
             if row is None:
                 return None
             found.append((row.get("validation_error", float("inf")), dict(run.variant)))
-    return min(found, key=lambda pair: pair[0])[1]  # the first of equal ones
+    return min(found, key=lambda pair: pair[0])[1]  # The first of equally good variants.

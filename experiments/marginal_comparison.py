@@ -23,11 +23,11 @@ class MarginalComparison:
         self.store = RunStore(folder)
 
     def run(self, effort: Effort, chosen: MarginalExperiment | None = None) -> list[str]:
-        """Do what is not done yet: tuning, then all lines; returns a sentence for each run that is not finished.
+        """Run what is missing: tuning, then all lines; return one sentence for each run that is not finished.
 
         Args:
-            effort: what may be used.
-            chosen: the experiment with some of its lines and sizes only; None takes all.
+            effort: the resources that may be used.
+            chosen: the experiment with some of its lines and sizes only; None for all.
         """
         experiment = chosen or self.experiment
         _, trouble = run_all(list(tuning_runs(experiment)), self.store, effort)
@@ -36,13 +36,13 @@ class MarginalComparison:
         return trouble + more
 
     def outdated(self) -> list[str]:
-        """A sentence for each run that is kept and was made with other settings."""
+        """Return one sentence for each stored run that was made with other settings."""
         runs = (*tuning_runs(self.experiment), *final_runs(self.experiment, self.store))
         kept = [run for run in runs if self.store.get(run.key) is not None]
         return [outdated(run, self.store) for run in kept if finished_row(run, self.store) is None]
 
     def write(self) -> list[Path]:
-        """Write results, tables and figures of all finished runs; returns the paths."""
+        """Write results, tables and figures of all finished runs; return the paths."""
         experiment = self.experiment
         rows, tuned = self._rows(list(final_runs(experiment, self.store))), self._rows(list(tuning_runs(experiment)))
         if not rows:

@@ -1,4 +1,4 @@
-"""What an experiment on marginals compares: networks and solvers, training and test graphs."""
+"""The config of an experiment on marginals: networks and solvers, training and test graphs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class NetworkLine:
     Attributes:
         name: name in tables.
         kind: kind of network.
-        lr: learning rate; it is tuned where none is given, see `RateTuning`.
+        lr: learning rate; None to tune it, see `RateTuning`.
         network: settings of the network.
         training: settings of its training that differ from those of the experiment.
-        sizes: numbers of training graphs, where not all of the experiment are run.
+        sizes: numbers of training graphs; None for all those of the experiment.
     """
 
     name: str
@@ -37,7 +37,7 @@ class SolverLine:
     Attributes:
         name: name in tables.
         solver: text form of the solver.
-        tune: candidates in place of `solver`; the best one on other graphs is taken.
+        tune: candidates in place of `solver`; the best candidate on other graphs is used.
     """
 
     name: str
@@ -47,7 +47,7 @@ class SolverLine:
 
 @dataclass(frozen=True)
 class GraphFamily:
-    """Graphs unlike those of training: those tested on, and others of the kind on which solvers are tuned."""
+    """Graphs unlike those of training: test graphs, and other graphs of the same kind on which solvers are tuned."""
 
     name: str
     test: str
@@ -56,7 +56,7 @@ class GraphFamily:
 
 @dataclass(frozen=True)
 class RateTuning:
-    """How learning rates are chosen: the same candidates and effort for every network, on graphs of their own seed."""
+    """How learning rates are chosen: the same candidates and steps for every network, on graphs of another seed."""
 
     lrs: tuple[float, ...]
     size: int
@@ -66,7 +66,7 @@ class RateTuning:
 
 @dataclass(frozen=True)
 class MarginalExperiment:
-    """Everything that decides a result, device aside.
+    """Everything that decides a result, except for the device.
 
     Attributes:
         name: name of the experiment and of its folder.
@@ -80,10 +80,10 @@ class MarginalExperiment:
         models: the networks.
         classical: the solvers.
         published: KL and RMSE that the paper states, by line.
-        tuning: how learning rates are chosen; None takes one rate for all.
-        models_from: an experiment whose trained networks are judged here, instead of training anew.
-        families: other graphs on which every line is judged as well.
-        step_factors: networks are judged after each of these multiples of their T steps as well.
+        tuning: how learning rates are chosen; None for one rate for all networks.
+        models_from: an experiment whose trained networks are judged here, instead of training new ones.
+        families: other graphs on which every line is also judged.
+        step_factors: multiples of the T steps of a network after which it is also judged.
     """
 
     name: str
@@ -104,7 +104,7 @@ class MarginalExperiment:
 
     @classmethod
     def from_values(cls, name: str, values: dict[str, Any]) -> MarginalExperiment:
-        """From the values of a TOML file; raises `TypeError` or `KeyError` where they are not an experiment."""
+        """Read the values of a TOML file; raise `TypeError` or `KeyError` if they are not an experiment."""
         given = dict(values)
         models = [
             NetworkLine(**{**m, "sizes": None if m.get("sizes") is None else tuple(m["sizes"])})
@@ -119,7 +119,7 @@ class MarginalExperiment:
         return cls(name=name, models=tuple(models), classical=tuple(classical), families=tuple(families), **given)
 
     def quick(self) -> MarginalExperiment:
-        """The experiment in about two minutes on a CPU: the whole road, no result to quote."""
+        """Return a small copy that takes about two minutes on a CPU; its results are not meaningful."""
         training = {**self.training, "updates": 20, "steps_per_epoch": 10, "batch_size": 20}
         models = tuple(replace(m, training={}, sizes=None) for m in self.models)
         tuning = self.tuning and replace(self.tuning, lrs=self.tuning.lrs[:1], size=20, updates=10)
@@ -130,7 +130,7 @@ class MarginalExperiment:
         )  # fmt: skip
 
     def selected(self, methods: str | None = None, sizes: str | None = None) -> MarginalExperiment:
-        """The experiment with some of its lines and training sizes only, given as texts with commas."""
+        """Return the experiment with some of its lines and training sizes only, given as comma-separated names."""
         lines = chosen_names("method", methods, [c.name for c in self.classical] + [m.name for m in self.models])
         chosen = chosen_names("size", sizes, [str(n) for n in self.sizes])
         return replace(
@@ -142,5 +142,5 @@ class MarginalExperiment:
 
 
 def _at_most(generator: str, most: int) -> str:
-    """A generator with `most` graphs, or fewer where it has fewer."""
+    """Return a generator with at most `most` graphs."""
     return re.sub(r"n=(\d+)", lambda found: f"n={min(most, int(found[1]))}", generator)

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from equifactor.text_tables import latex, markdown
+from equifactor.show.text_tables import latex, markdown
 from experiments.marginal_experiment import MarginalExperiment
-from experiments.report import mean
+from experiments.report import mean, mean_over_seeds
 from experiments.run_store import Row
 
 
@@ -28,10 +28,10 @@ class SeedMean:
 
 
 def seed_means(rows: Sequence[Row]) -> list[SeedMean]:
-    """Runs that differ in the seed alone become one row.
+    """Return one row for all runs that differ only in the seed.
 
-    The standard error joins that over test graphs (the same for every seed, so it does not shrink with seeds) and that
-    over seeds.
+    The standard error combines that over test graphs (which are the same for every seed, so it does not shrink with
+    seeds) and that over seeds.
     """
     groups: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
@@ -45,7 +45,7 @@ def seed_means(rows: Sequence[Row]) -> list[SeedMean]:
 
 
 def marginal_page(experiment: MarginalExperiment, rows: Sequence[Row], tuned: Sequence[Row]) -> str:
-    """All tables that the experiment has."""
+    """Return all tables that the experiment has."""
     tables = [size_tables(experiment, seed_means(rows))]
     if experiment.families:
         tables.append(families_table(experiment, rows))
@@ -57,7 +57,7 @@ def marginal_page(experiment: MarginalExperiment, rows: Sequence[Row], tuned: Se
 
 
 def size_tables(experiment: MarginalExperiment, means: Sequence[SeedMean]) -> str:
-    """A table per training size; solvers that need no training stand in each of them."""
+    """Return one table per training size; solvers without training are in each of them."""
     parts = [f"# {experiment.title}", "", f"Test graphs: `{experiment.test}`. KL and RMSE +- one standard error."]
     for size in experiment.sizes:
         table = [["method", "KL", "RMSE", "seeds", "seconds", "published KL, RMSE"]]
@@ -71,7 +71,7 @@ def size_tables(experiment: MarginalExperiment, means: Sequence[SeedMean]) -> st
 
 
 def families_table(experiment: MarginalExperiment, rows: Sequence[Row]) -> str:
-    """KL on every family, a column each; the mean over seeds. Bold is the best of a column."""
+    """Return a table of KL on every family, one column each, the mean over seeds; the best of a column is bold."""
     names = [f.name for f in experiment.families]
     groups: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
@@ -90,7 +90,7 @@ def families_table(experiment: MarginalExperiment, rows: Sequence[Row]) -> str:
 
 
 def steps_table(rows: Sequence[Row]) -> str:
-    """KL after each number of steps, the mean over seeds; a column per number."""
+    """Return a table of KL after each number of steps, one column each, the mean over seeds."""
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if "steps" in row:
@@ -104,7 +104,7 @@ def steps_table(rows: Sequence[Row]) -> str:
 
 
 def tuning_table(tuned: Sequence[Row]) -> str:
-    """Validation KL of each learning rate that was tried; the best is bold and was taken."""
+    """Return a table of the validation KL of each learning rate; the best is bold and was used."""
     groups: dict[str, dict[float, float]] = defaultdict(dict)
     for row in tuned:
         kl = row["validation_kl"]
@@ -119,7 +119,7 @@ def tuning_table(tuned: Sequence[Row]) -> str:
 
 
 def marginal_latex(experiment: MarginalExperiment, means: Sequence[SeedMean]) -> str:
-    """The tables of KL and RMSE in LaTeX, ready to be included."""
+    """Return the tables of KL and RMSE in LaTeX, ready to be included."""
     rows, titles = [["method", "KL", "RMSE"]], {}
     for size in experiment.sizes:
         titles[len(rows)] = f"{size:,} training graphs"
@@ -130,11 +130,5 @@ def marginal_latex(experiment: MarginalExperiment, means: Sequence[SeedMean]) ->
 
 
 def _joined(rows: Sequence[Row], measure: str) -> tuple[float, float]:
-    """Mean over seeds, and its standard error."""
-    values = [row[measure] for row in rows]
-    middle = mean(values)
-    over_graphs = mean([row[f"{measure}_stderr"] for row in rows])
-    if len(values) < 2:
-        return middle, over_graphs
-    spread = math.sqrt(math.fsum((v - middle) ** 2 for v in values) / (len(values) - 1) / len(values))
-    return middle, math.hypot(over_graphs, spread)
+    """Return the mean over seeds, and its standard error."""
+    return mean_over_seeds([row[measure] for row in rows], [row[f"{measure}_stderr"] for row in rows])

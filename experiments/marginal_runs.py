@@ -1,4 +1,4 @@
-"""One line of a table of marginals: a network is trained or a solver taken, and judged on the test graphs."""
+"""Runs for the lines of a table of marginals: a network is trained, or a solver used, and judged on the test graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import math
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,27 +18,28 @@ from equifactor import ModelError, OptionError, SolveError, Task, metrics, solve
 from equifactor.base.clock import Clock
 from experiments.marginal_experiment import GraphFamily, MarginalExperiment, NetworkLine, SolverLine
 from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of, unpack_models
-from experiments.run_store import Row, RunStore
+from experiments.run_store import Row, RunStore, run_key
 from experiments.runner import device_name, finished_row
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
 
-DEFAULT_LR = 2e-3  # learning rate of experiments that do not tune it
-_VALIDATION_SHARE, _MOST_VALIDATION = 0.2, 1000  # early stopping looks at this share of the training graphs, at most
+DEFAULT_LR = 2e-3  # The learning rate of experiments that do not tune it. Chosen by hand.
+# Early stopping validates on this share of the training graphs, and at most on this number. Chosen by hand.
+_VALIDATION_SHARE, _MOST_VALIDATION = 0.2, 1000
 
 
 @dataclass(frozen=True)
 class MarginalRun:
-    """What is to be done; an `ExperimentRun`.
+    """One network or solver of an experiment; an `ExperimentRun`.
 
     Attributes:
         experiment: the experiment it belongs to.
-        line: what is trained or taken.
-        size: number of training graphs; None for solvers that need no training.
-        seed: seed of training; None for solvers that need no training.
-        tuning: whether it only serves to choose the learning rate, and is judged on its validation graphs alone.
+        line: the network or solver.
+        size: number of training graphs; None for solvers without training.
+        seed: seed of training; None for solvers without training.
+        tuning: whether the run only serves to choose the learning rate, by its validation graphs alone.
     """
 
     experiment: MarginalExperiment
@@ -50,11 +50,11 @@ class MarginalRun:
 
     @property
     def key(self) -> str:
-        """Name of its row, and of its model file."""
+        """The name of its row and of its model file."""
         parts = [self.line.name, *(f"{k}{v}" for k, v in (("n", self.size), ("seed", self.seed)) if v is not None)]
         if self.tuning and isinstance(self.line, NetworkLine):
             parts = ["tune", self.line.name, f"lr{self.line.lr:g}"]
-        return re.sub(r"[^A-Za-z0-9=.+-]+", "_", "-".join(parts))
+        return run_key(*parts)
 
     @property
     def configuration(self) -> str:
@@ -72,13 +72,13 @@ class MarginalRun:
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row was made with these settings, and with the present file of a network trained elsewhere."""
+        """Return whether a row was made with these settings, and with the present model file of another experiment."""
         weights = self._foreign_weights(folder)
         same = weights is None or not weights.is_file() or row.get("weights") == file_hash(weights)
         return same and row.get("configuration", self.configuration) == self.configuration
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
-        """Do it. After Ctrl-C there is no row: training and solvers stop with what they have, which is no result."""
+        """Train and judge. Raise `KeyboardInterrupt` after Ctrl-C, because interrupted answers are not results."""
         start, interrupts = time.perf_counter(), Clock.interrupts
         if isinstance(self.line, SolverLine):
             found = _judge_solver(self.experiment, self.line)
@@ -92,13 +92,13 @@ class MarginalRun:
         }  # fmt: skip
 
     def _foreign_weights(self, folder: Path) -> Path | None:
-        """The model file that another experiment trained; None where this one trains its own."""
+        """Return the model file that another experiment trained, or None if this experiment trains its own."""
         if not self.experiment.models_from or not isinstance(self.line, NetworkLine):
             return None
         return folder.parent / self.experiment.models_from / "models" / f"{self.key}.safetensors"
 
     def _judge_network(self, line: NetworkLine, folder: Path, device: str) -> Row:
-        """A network, trained here or by another experiment, on the test graphs and on the families."""
+        """Return the measures of a network, trained here or by another experiment, on test graphs and families."""
         found: Row = {"solver": line.kind, "settings": asdict(line)}
         path, other = self._foreign_weights(folder), self.experiment.models_from
         if path is not None and not path.is_file():
@@ -107,7 +107,7 @@ class MarginalRun:
             path = folder / "models" / f"{self.key}.safetensors"
             found |= self._train(line, path, device)
         elif not path.is_file():
-            raise OptionError(f"{path} is missing: run python -m experiments {other} first")
+            raise OptionError(f"{path} is missing. Run python -m experiments {other} first.")
         else:
             found |= {"weights": file_hash(path), "settings": {**asdict(line), "lr": None, "from": other}}
         if self.tuning:
@@ -139,7 +139,7 @@ class MarginalRun:
                 line.kind, data, "MAR", out,
                 network=line.network, lr=line.lr, epochs=epochs, seed=seed, device=device, **settings,
             )  # fmt: skip
-        except SolveError as error:  # a rate at which the loss is not finite loses; the others are tried all the same
+        except SolveError as error:  # A learning rate whose loss is not finite is rejected; the others are still tried.
             if not self.tuning:
                 raise
             return {"validation_kl": None, "failed": str(error)}
@@ -153,7 +153,7 @@ class MarginalRun:
 
 
 def tuning_runs(experiment: MarginalExperiment) -> Iterator[MarginalRun]:
-    """Every candidate of every network whose learning rate is to be chosen."""
+    """Yield every candidate of every network whose learning rate is tuned."""
     tuning = experiment.tuning
     if tuning is None:
         return
@@ -164,7 +164,7 @@ def tuning_runs(experiment: MarginalExperiment) -> Iterator[MarginalRun]:
 
 
 def final_runs(experiment: MarginalExperiment, store: RunStore) -> Iterator[MarginalRun]:
-    """Solvers first, then networks from small to large training sets; those whose tuning is finished."""
+    """Yield solvers first, then networks whose tuning is finished, from small to large training sets."""
     for solver in experiment.classical:
         yield MarginalRun(experiment, solver)
     lines = [m for m in (_with_rate(m, experiment, store) for m in experiment.models) if m.lr is not None]
@@ -176,7 +176,7 @@ def final_runs(experiment: MarginalExperiment, store: RunStore) -> Iterator[Marg
 
 
 def _with_rate(line: NetworkLine, experiment: MarginalExperiment, store: RunStore) -> NetworkLine:
-    """The line with the learning rate of the lowest validation KL; as it is where a candidate is not finished."""
+    """Return the line with the learning rate of the lowest validation KL, unchanged if a candidate is not finished."""
     if line.lr is not None:
         return line
     if experiment.tuning is None:
@@ -192,7 +192,7 @@ def _with_rate(line: NetworkLine, experiment: MarginalExperiment, store: RunStor
 
 
 def _judge_solver(experiment: MarginalExperiment, line: SolverLine) -> Row:
-    """A solver as it is, or for every family of graphs the best of its candidates on other graphs of the family."""
+    """Return the measures of a solver, or for each family of graphs those of its best candidate on other graphs."""
     solver, tuned = _best_candidate(line, experiment.tune)
     found: Row = {"solver": solver, **_measured(experiment.test, solver), **tuned}
     families = {}
@@ -208,13 +208,13 @@ def _judge_solver(experiment: MarginalExperiment, line: SolverLine) -> Row:
 
 
 def _step_counts(solver: str, factors: Sequence[float]) -> list[int]:
-    """Numbers of steps at which a network of the package is judged; none for other solvers."""
+    """Return the numbers of steps after which a network of the package is judged; none for other solvers."""
     path = shipped_file(solver, Task.MAR)
     return [max(1, round(f * steps_of(path))) for f in factors] if path.is_file() else []
 
 
 def _measured(generator: str, solver: str, device: str = "cpu") -> dict[str, float]:
-    """KL and RMSE on the graphs of a generator, with standard errors over graphs."""
+    """Return KL and RMSE on the graphs of a generator, with standard errors over graphs."""
     graphs, exact = _graphs_and_answers(generator)
     answers = [r.marginals for r in solve(list(graphs), "MAR", _without_tolerance(solver), device=device)]
     if any(a is None for a in answers):
@@ -226,7 +226,7 @@ def _measured(generator: str, solver: str, device: str = "cpu") -> dict[str, flo
 
 
 def _measured_on_family(family: GraphFamily, solver: str, device: str = "cpu") -> dict[str, Any]:
-    """The measures of a solver on a family; a sentence where the solver does not take its graphs."""
+    """Return the measures of a solver on a family, or a sentence if the solver does not take its graphs."""
     try:
         return dict(_measured(family.test, solver, device))
     except ModelError as error:
@@ -234,7 +234,7 @@ def _measured_on_family(family: GraphFamily, solver: str, device: str = "cpu") -
 
 
 def _best_candidate(line: SolverLine, generator: str) -> tuple[str, dict[str, Any]]:
-    """The candidate of the lowest KL on the graphs of a generator, and the KL of each; the solver where it has none."""
+    """Return the candidate of the lowest KL on the graphs of a generator, and the KL of each candidate."""
     if not line.tune:
         return line.solver, {}
     kl = {solver: _measured(generator, solver)["kl"] for solver in line.tune}
@@ -242,13 +242,13 @@ def _best_candidate(line: SolverLine, generator: str) -> tuple[str, dict[str, An
 
 
 def _without_tolerance(solver: str) -> str:
-    """A model file runs exactly the steps it is asked for."""
+    """Return the solver with tolerance 0 for a model file, so that it runs exactly the given number of steps."""
     if solver.endswith(".safetensors"):
         return f"{solver}(tolerance=0)"
     return solver.replace(".safetensors(", ".safetensors(tolerance=0, ")
 
 
-@functools.lru_cache(maxsize=32)  # every run of a process is judged on the same graphs
+@functools.lru_cache(maxsize=32)  # All runs of a process are judged on the same graphs.
 def _graphs_and_answers(generator: str) -> tuple[Sequence[FactorGraph], list[Marginals]]:
     from equifactor.graph.marginals import Marginals
     from equifactor.learning.training.data_sources import read_source
@@ -256,7 +256,7 @@ def _graphs_and_answers(generator: str) -> tuple[Sequence[FactorGraph], list[Mar
 
     graphs, targets, left_out = with_targets(read_source(generator), Task.MAR)
     if left_out:
-        raise ValueError(f"test graphs must all have an exact answer: {left_out[0]}")
+        raise ValueError(f"{generator}: all test graphs must have an exact answer; found {left_out[0]}")
     if any(g.observed is not None for g in graphs):
-        raise ValueError(f"{generator}: test graphs must have no variable that is forced by zeros")
+        raise ValueError(f"{generator}: test graphs must not have variables whose state is forced by zeros")
     return graphs, [Marginals(np.asarray(t), g.structure.state_ptr) for g, t in zip(graphs, targets, strict=True)]

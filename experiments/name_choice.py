@@ -8,9 +8,9 @@ from equifactor.base.errors import OptionError
 
 
 def chosen_names(what: str, text: str | None, names: Sequence[str]) -> tuple[str, ...]:
-    """The names that a text with commas lists, in their own order; all of them where no text is given.
+    """Return the names that a comma-separated text lists, in the order of `names`; all names without a text.
 
-    Names may hold commas themselves, so the longest name that fits is taken.
+    Names may contain commas themselves, so the longest name that fits is used.
     """
     if not text:
         return tuple(names)
@@ -18,7 +18,7 @@ def chosen_names(what: str, text: str | None, names: Sequence[str]) -> tuple[str
     while rest:
         name = max((n for n in names if rest == n or rest.startswith(n + ",")), key=len, default=None)
         if name is None:
-            raise OptionError(f"there is no {what} {rest!r}; choose from: {'; '.join(names)}")
+            raise OptionError(f"There is no {what} {rest!r}; choose from: {'; '.join(names)}")
         wanted.add(name)
         rest = rest[len(name) :].lstrip(", ")
     return tuple(n for n in names if n in wanted)

@@ -1,4 +1,4 @@
-"""Model files of learned solvers: those of the package, those that experiments keep, and what a file says."""
+"""Model files of learned solvers: those of the package and those of experiments, and what their cards state."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from equifactor.solvers.learned.model_card import read_card
 
 
 def shipped_file(solver: str, task: Task) -> Path:
-    """The file that comes with the package for a solver and a task; it may not exist."""
+    """Return the file that comes with the package for a solver and a task; it may not exist."""
     return shipped_weights(solver, task)
 
 
 def shipped_folder() -> Path:
-    """The folder of the files that come with the package."""
+    """Return the folder of the files that come with the package."""
     return shipped_weights("fe-net", Task.MAR).parent
 
 
 def steps_of(path: Path) -> int:
-    """Number of message-passing steps T that a network was made for."""
+    """Return the number of message-passing steps T that a network was made for."""
     return int(read_card(path).settings["steps"])
 
 
 def parameters_of(path: Path) -> int:
-    """Number of weights in a file."""
+    """Return the number of weights in a file."""
     return int(read_card(path).parameters)
 
 
 def file_hash(path: Path, digits: int = 16) -> str:
-    """First hexadecimal digits of the SHA-256 of a file."""
+    """Return the first hexadecimal digits of the SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:digits]
 
 
 def unpack_models(folder: Path) -> None:
-    """Take the model files that an experiment keeps in `models.zip` out into its folder `models/`."""
+    """Extract the model files that an experiment keeps in `models.zip` into its folder `models/`."""
     packed = folder / "models.zip"
     if packed.is_file():
         with zipfile.ZipFile(packed) as archive:

@@ -1,4 +1,4 @@
-"""What the reports of all experiments share: means, and files with results, tables and figures."""
+"""Shared functions of the reports of all experiments: means, and files with results, tables and figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = "table.md"
 
 
 def origin(folder: Path, *, changed: bool) -> Row:
-    """What produced the results: this call where it changed a run, else what the results of the folder say."""
+    """Return the provenance of the results: that of this call if it changed a run, otherwise that in the folder."""
     path = folder / RESULTS
     if not changed and path.is_file():
         return dict(json.loads(path.read_text(encoding="utf-8"))["provenance"])
@@ -25,12 +25,12 @@ def origin(folder: Path, *, changed: bool) -> Row:
 
 
 def write_report(folder: Path, texts: Mapping[str, str], figures: Mapping[str, Callable[[Path], None]]) -> list[Path]:
-    """Write all files of an experiment; returns their paths.
+    """Write all files of an experiment; return their paths.
 
     Args:
         folder: the folder of the experiment.
         texts: the content of each text file, by name.
-        figures: what draws each figure into a file, by name; without matplotlib there are none.
+        figures: functions that draw each figure into a file, by name; not called without matplotlib.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
@@ -42,7 +42,7 @@ def write_report(folder: Path, texts: Mapping[str, str], figures: Mapping[str, C
 
 
 def line_by_line(results: Row) -> str:
-    """JSON with one line per row, without what is null, false or empty: small, and readable as a text."""
+    """Return JSON with one line per row, without fields that are null, false or empty."""
     parts = []
     for name, value in plain(results).items():
         text = json.dumps(value, allow_nan=False)
@@ -54,12 +54,23 @@ def line_by_line(results: Row) -> str:
 
 
 def mean(values: Sequence[float]) -> float:
-    """Arithmetic mean of the exact sum, so that a table is the same on every version of Python; NaN of nothing."""
+    """Return the mean from an exact sum, so that tables are the same on every version of Python; NaN without values."""
     return math.fsum(values) / len(values) if values else math.nan
 
 
+def mean_over_seeds(values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
+    """Return the mean over seeds and its standard error.
+
+    All seeds are judged on the same graphs or words, so `errors` over these do not shrink with seeds: their mean is
+    combined with the standard error over seeds.
+    """
+    middle, shared = mean(values), mean(errors)
+    over_seeds = deviation(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    return middle, math.hypot(shared, over_seeds)
+
+
 def deviation(values: Sequence[float]) -> float:
-    """Standard deviation of a sample; NaN of fewer than two values."""
+    """Return the standard deviation of a sample; NaN for fewer than two values."""
     if len(values) < 2:
         return math.nan
     middle = mean(values)

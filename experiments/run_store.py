@@ -1,13 +1,14 @@
-"""Finished runs of an experiment: one compressed archive that is kept, and a working folder for what is new.
+"""Finished runs of an experiment: one compressed archive, and a working folder for new runs.
 
-The archive `runs.jsonl.xz` has one line per run, `{"key": .., "run": ..}`, in the order of the keys. A run that ends is
-written to the folder `runs/` at once, so that a kill loses only what was running; `pack` moves it into the archive.
+The archive `runs.jsonl.xz` has one line per run, `{"key": .., "run": ..}`, in the order of the keys. A finished run is
+written to the folder `runs/` at once, so that a kill loses only unfinished runs. `pack` moves it into the archive.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,13 @@ WORKING = "runs"
 Row = dict[str, Any]
 
 
+def run_key(*parts: str) -> str:
+    """Return the parts that are not empty as one key, which is also a valid file name."""
+    return re.sub(r"[^A-Za-z0-9=.+-]+", "_", "-".join(filter(None, parts)))
+
+
 class RunStore:
-    """Runs of one folder by key; a run in the working folder is newer than one of the same key in the archive."""
+    """The runs of one folder by key. A run in the working folder replaces that of the same key in the archive."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,18 +36,18 @@ class RunStore:
         self.changed = any(self.working.glob("*.json"))
 
     def get(self, key: str) -> Row | None:
-        """A finished run, None where there is none."""
+        """Return a finished run, or None."""
         path = self._path(key)
         return _read(path)["run"] if path.is_file() else self.archived.get(key)
 
     def add(self, key: str, row: Row) -> None:
-        """Keep a run; it is on disk when this returns."""
+        """Write a run to the working folder."""
         self.working.mkdir(parents=True, exist_ok=True)
         write_text(self._path(key), json.dumps({"key": key, "run": row}, indent=1) + "\n")
         self.changed = True
 
     def put(self, rows: Mapping[str, Row]) -> None:
-        """Put runs into the archive directly, such as answers whose details stay in the working folder."""
+        """Write runs directly into the archive, for example answers whose details stay in the working folder."""
         if any(self.archived.get(key) != row for key, row in rows.items()):
             self.archived = read_archive(self.folder / ARCHIVE) | dict(rows)
             write_archive(self.folder / ARCHIVE, self.archived)
@@ -62,18 +68,18 @@ class RunStore:
 
 
 def read_archive(path: Path) -> dict[str, Row]:
-    """The runs of an archive by key; none where there is no such file."""
+    """Read the runs of an archive by key; without the file there are no runs."""
     if not path.is_file():
         return {}
     try:
         entries = [json.loads(line) for line in read_bytes(path).splitlines()]
         return {entry["key"]: entry["run"] for entry in entries}
     except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"{path}: expected a line with key and run for each run: {error}") from None
+        raise FormatError(f"{path}: each line of an archive must be a JSON object with key and run: {error}") from None
 
 
 def write_archive(path: Path, runs: Mapping[str, Row]) -> None:
-    """All runs in the order of their keys; the same runs give the same text."""
+    """Write all runs in the order of their keys, so that the same runs give the same file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, (json.dumps({"key": key, "run": runs[key]}) + "\n" for key in sorted(runs)))
 
@@ -82,21 +88,21 @@ def _read(path: Path) -> Row:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except ValueError as error:
-        raise FormatError(f"{path}: expected a finished run; delete the file to run it anew: {error}") from None
+        raise FormatError(f"{path}: this is not a finished run: {error}. Delete the file to repeat the run.") from None
 
 
 def compact(row: Row) -> Row:
-    """A row as JSON can say it, without fields that are null, false or empty text; the inverse is `expanded`."""
+    """Return a row in plain JSON, without fields that are null, false or empty text; the inverse is `expanded`."""
     return {k: plain(v) for k, v in row.items() if v is not None and v is not False and v != ""}
 
 
 def expanded(row: Row) -> Row:
-    """A compact row with its infinite numbers; fields that were left out stay so."""
+    """Return a compact row with its infinite numbers restored; omitted fields stay omitted."""
     return {k: float(v) if isinstance(v, str) and v in ("inf", "-inf") else v for k, v in row.items()}
 
 
 def plain(value: Any) -> Any:
-    """Infinite numbers become texts and NaN null: JSON has neither."""
+    """Replace infinite numbers by text and NaN by None, because JSON has neither."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, dict):

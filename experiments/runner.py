@@ -1,4 +1,4 @@
-"""The runner of all experiments: runs one after the other or side by side, each kept as soon as it is finished."""
+"""The runner of all experiments, which runs one after another or in parallel and stores each run when it ends."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from equifactor.solving.solver import Progress
 from equifactor.workers.fleet import Fleet, LocalFleet, fleet_at
 from experiments.run_store import Row, RunStore
 
-_FAILURES = (EquifactorError, ValueError, RuntimeError)  # torch raises RuntimeError for most of its failures
+_FAILURES = (EquifactorError, ValueError, RuntimeError)  # Torch raises RuntimeError for most of its failures.
 
 
 class ExperimentRun(Protocol):
-    """One training or measurement; what it gives is a row of plain values."""
+    """One training or measurement, which returns a row of plain values."""
 
     @property
     def key(self) -> str:
-        """Name under which its row is kept."""
+        """The name under which its row is stored."""
         ...
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row kept under the key was made with the settings of this run."""
+        """Return whether a stored row was made with the settings of this run."""
         ...
 
     def perform(self, folder: Path, device: str, until: float | None) -> Row:
-        """Do it; a row with `finished` False was cut by the time limit and is not kept."""
+        """Perform the run; a row with `finished` False ran out of time and is not stored."""
         ...
 
 
 @dataclass(frozen=True)
 class Effort:
-    """What a call of the program may use; none of it changes a result.
+    """The resources that a call of the program may use. They do not change results.
 
     Attributes:
-        device: device of training; all else runs on the CPU.
-        processes: how many runs go on side by side.
+        device: device of training; everything else runs on the CPU.
+        processes: number of parallel runs.
         until: `time.time()` after which no run is started; None for no limit.
-        redo: whether runs made with other settings, or by other code, are done anew.
+        redo: whether runs made with other settings or other code are repeated.
         progress: called as `(done, total, note)`.
-        cluster: address of a Dask scheduler, or its file, in place of processes here; its workers share the folder.
+        cluster: address or file of a Dask scheduler to use in place of local processes; its workers share the folder.
     """
 
     device: str = "cpu"
@@ -57,15 +57,15 @@ class Effort:
     cluster: str | None = None
 
     def is_over(self) -> bool:
-        """No further run may be started."""
+        """Return whether the time is over, so that no further run may be started."""
         return self.until is not None and time.time() > self.until
 
 
 def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> tuple[list[Row], list[str]]:
-    """Rows of all finished runs, in order, and a sentence for each that failed or is not finished.
+    """Return the rows of all finished runs, in order, and one sentence for each run that failed or is not finished.
 
-    A run that the store holds is not run again; one that it holds with other settings is a failure, unless it is to be
-    done anew. A failed run is named and the others go on.
+    A stored run is not repeated. A stored run with other settings is a failure, unless `effort.redo` is set. A failed
+    run does not stop the others.
     """
     rows: dict[int, Row] = {}
     trouble: list[str] = []
@@ -89,14 +89,14 @@ def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> t
                 store.add(runs[n].key, row)
                 rows[n] = row
             else:
-                trouble.append(f"{runs[n].key}: stopped in epoch {row['epochs']} by the time limit")
+                trouble.append(f"{runs[n].key}: the time limit stopped it in epoch {row['epochs']}")
         if effort.progress:
             effort.progress(len(rows), len(runs), runs[n].key)
 
     late: list[int] = []
 
     def starts() -> Iterator[_Start]:
-        """Taken as there is room for them, so that the time limit is looked at when a run would begin."""
+        """Yield runs on demand, so that the time limit is checked when a run would start."""
         for n in todo:
             if effort.is_over():
                 late.append(n)
@@ -106,27 +106,27 @@ def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> t
     with _fleet(effort) as fleet, contextlib.closing(fleet.outcomes(_performed, starts())) as outcomes:
         for start, outcome in outcomes:
             end(start.number, outcome)
-    trouble += [f"{runs[n].key}: not reached within the time limit" for n in late]
+    trouble += [f"{runs[n].key}: it was not started within the time limit" for n in late]
     return [rows[n] for n in sorted(rows)], trouble
 
 
 def finished_row(run: ExperimentRun, store: RunStore) -> Row | None:
-    """The row of a finished run; None where there is none, or one that was made with other settings."""
+    """Return the row of a finished run, or None if there is no row with the settings of the run."""
     row = store.get(run.key)
     return row if row is not None and run.made(row, store.folder) else None
 
 
 def outdated(run: ExperimentRun, store: RunStore) -> str:
-    """What is said about a run that the store holds with other settings."""
+    """Return the sentence about a stored run with other settings."""
     return (
-        f"{run.key}: the run in {store.folder} was made with other settings (--quick, or the experiment has changed): "
-        "choose another --out, or --redo to run it anew"
+        f"{run.key}: the run in {store.folder} was made with other settings (--quick, or the experiment has changed). "
+        "Choose another --out, or pass --redo to repeat it"
     )
 
 
 @dataclass(frozen=True)
 class _Start:
-    """One run on its way to whoever performs it."""
+    """One run with everything that a worker needs to perform it."""
 
     number: int
     run: ExperimentRun
@@ -141,22 +141,22 @@ def _performed(start: _Start) -> Row:
 
 @contextlib.contextmanager
 def _fleet(effort: Effort) -> Iterator[Fleet]:
-    """Where the runs go: one after the other in this process, several at a time beside it, or to a cluster.
+    """Yield the fleet of the runs: this process alone, several local processes, or a cluster.
 
-    Runs are Python objects that train networks, so that they go to an executor. The workers of `equifactor.evaluation`
-    take texts instead: each has a limit on memory and can be killed at its deadline, which an executor cannot offer.
+    Runs are Python objects that train networks, so an executor performs them. The workers of `equifactor.evaluation`
+    take texts instead: each has a memory limit and can be killed at its deadline, which an executor cannot do.
     """
     if effort.cluster or effort.processes == 1:
         with fleet_at(effort.cluster) as fleet:
             yield fleet
         return
-    # The processes are started afresh, since a forked one cannot use a GPU that its parent has touched.
+    # Processes are spawned, because a forked process cannot use a GPU that its parent has used.
     with ProcessPoolExecutor(effort.processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         yield LocalFleet(pool, effort.processes)
 
 
 def device_name(device: str) -> str:
-    """The name of the chip, for the results."""
+    """Return the name of the chip, for the results."""
     if not device.startswith("cuda"):
         return "cpu"
     import torch

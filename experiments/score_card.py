@@ -1,8 +1,8 @@
 """The score card of MAP over all collections, beside the board of the UAI-2022 competition.
 
-The board is a CSV file (columns task, problem, best_log10_value, trivial_solver_log10, best_score_20s) with what it
-states of its problems. Those with the name of one of our models are scored by the board's own rule and trivial answer,
-so that the two last columns can be compared; our own trivial answer is stronger (docs/evaluate.md).
+The board is a CSV file with the columns task, problem, best_log10_value, trivial_solver_log10 and best_score_20s.
+Problems with the name of one of our models are scored by the board's own rule and trivial answer, so that the two last
+columns can be compared. Our own trivial answer is stronger (docs/evaluate.md).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from equifactor.text_tables import markdown
+from equifactor.show.text_tables import markdown
 from experiments.report import mean
 from experiments.run_store import Row
 
-_ROUNDING = 0.06  # the board states log10 values with one decimal
+_ROUNDING = 0.06  # Largest difference of log10 values that count as equal: the board states them with one decimal.
 _TITLES = [
     "collection", "models", "score", "UAI error", "zero", "best known", "proven", "mean s", "max s", "on the board",
     "its rule, ours", "its rule, best at 20 s",
@@ -27,7 +27,7 @@ _TITLES = [
 
 
 def read_board(lines: Iterable[str]) -> dict[str, Row]:
-    """Best value, trivial value and best score at 20 s by problem; the first board that has them all counts."""
+    """Read best value, trivial value and best score at 20 s by problem; the first complete row of a problem counts."""
     board: dict[str, Row] = {}
     for row in csv.DictReader(lines):
         wanted = ("best_log10_value", "trivial_solver_log10", "best_score_20s")
@@ -37,8 +37,8 @@ def read_board(lines: Iterable[str]) -> dict[str, Row]:
 
 
 def board_score(row: Row, known: Row) -> float | None:
-    """100 (1 - error / trivial error) with the board's trivial answer; None without an equal model there."""
-    value = row.get("reference_value", row["reference"])  # before 0.2 the reference was the value itself
+    """Return 100 (1 - error / trivial error) with the board's trivial answer; None if the board has another model."""
+    value = row.get("reference_value", row["reference"])  # Before version 0.2, reference was the value itself.
     if value is None:
         return None
     best = value / math.log(10)
@@ -51,7 +51,7 @@ def board_score(row: Row, known: Row) -> float | None:
 
 
 def score_card(rows: Sequence[Row], board: dict[str, Row]) -> str:
-    """Markdown, a line per collection and one for all."""
+    """Return a table in Markdown with one line per collection and one for all."""
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["collection"]].append(row)
@@ -60,7 +60,7 @@ def score_card(rows: Sequence[Row], board: dict[str, Row]) -> str:
 
 
 def card_page(results: Path, board: Path | None) -> str:
-    """The card of the `results.json` of `equifactor evaluate`, and how it was made."""
+    """Return the card of the `results.json` of `equifactor evaluate`, and how it was made."""
     found = json.loads(results.read_text(encoding="utf-8"))
     known = read_board(board.read_text(encoding="utf-8").splitlines()) if board else {}
     rows = found["rows"]
@@ -70,7 +70,7 @@ def card_page(results: Path, board: Path | None) -> str:
 
 
 def _error(row: Row) -> Any:
-    """The error of a row; a short row has the UAI error alone."""
+    """Return the error of a row; a short row has only the UAI error."""
     return row.get("error", row.get("map_error"))
 
 

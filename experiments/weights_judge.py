@@ -1,14 +1,13 @@
-"""How good the weights of the package are, beside the best static damping of belief propagation.
+"""The errors of the weights of the package, compared with the best fixed damping of belief propagation.
 
-MAR: mean KL to the exact marginals after T/2 to 8T steps, on graphs of other seeds, larger and other than those of
-training, and on public models. *Best BP* is the best of 20 combinations of damping and iterations, chosen for each line
-on these very graphs: more than a user can know. MAP: mean UAI error.
+MAR: mean KL to the exact marginals after T/2 to 8T steps, on graphs of other seeds, on larger and different graphs, and
+on public models. *Best BP* is the best of 20 combinations of damping and iterations, chosen for each line on these same
+graphs, which a user cannot do. MAP: mean UAI error.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +19,19 @@ from equifactor.base.typing import FloatArray
 from equifactor.data import Instance, collection
 from equifactor.evaluation.provenance import provenance
 from equifactor.learning.training.data_sources import read_source
-from equifactor.text_tables import markdown
+from equifactor.show.text_tables import markdown
 from experiments.network_files import file_hash, steps_of
 from experiments.report import PAGE, RESULTS, write_report
-from experiments.run_store import Row, RunStore
+from experiments.run_store import Row, RunStore, run_key
 from experiments.runner import Effort, run_all
 from experiments.weights_training import KINDS, weights_config
 
 TASKS = ("MAR", "MAP")
-_FIRST_SEED = {"MAR": 9_000_000, "MAP": 9_001_000}  # far from the seeds of training
-_MOST_PUBLIC = 20  # public models of a family that are judged
-_FEW = 25  # fewer graphs than this are solved one by one, since they are large
-_FACTORS = {0.5: "T/2", 1: "T", 2: "2T", 4: "4T", 8: "8T"}
+# Seeds of the first family of test graphs; they differ from all seeds of training. Chosen by hand.
+_FIRST_SEED = {"MAR": 9_000_000, "MAP": 9_001_000}
+_MOST_PUBLIC = 20  # Largest number of public models of a family that are judged. Chosen by hand.
+_FEW = 25  # Families with fewer graphs have large graphs, which are solved one by one. Chosen by hand.
+_FACTORS = {0.5: "T/2", 1: "T", 2: "2T", 4: "4T", 8: "8T"}  # Multiples of T, and their names in tables.
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class FamilyJudgement:
 
     @property
     def key(self) -> str:
-        """Name under which its row is kept."""
-        return re.sub(r"[^A-Za-z0-9=.+-]+", "_", f"{self.task}-{self.family}")
+        """The name under which its row is stored."""
+        return run_key(self.task, self.family)
 
     def files(self) -> dict[str, str]:
-        """Hashes of the model files that are judged, by kind."""
+        """Return hashes of the model files that are judged, by kind."""
         paths = {kind: self.weights / f"{kind}-{self.task.lower()}.safetensors" for kind in KINDS}
         return {kind: file_hash(path) for kind, path in paths.items() if path.is_file()}
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Whether a row judges the present files."""
+        """Return whether a row judges the present files."""
         return row.get("weights") == self.files()
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
@@ -82,7 +82,7 @@ class FamilyJudgement:
         return [i for i in models if self.task == "MAR" or i.split == "test"][:_MOST_PUBLIC]
 
     def judge_mar(self, graphs: Sequence[FactorGraph]) -> Row:
-        """KL of best BP and of every network after T/2 to 8T steps; differences graph by graph."""
+        """Return KL of best BP and of every network after T/2 to 8T steps, and their differences graph by graph."""
         exact = [r.marginals for r in solve(list(graphs), "MAR", "exact")]
 
         def kl(solver: str) -> FloatArray:
@@ -108,11 +108,11 @@ class FamilyJudgement:
         return row
 
     def judge_map(self, graphs: Sequence[FactorGraph], best: Sequence[float] | None) -> Row:
-        """UAI error of BP and of every network, decoded in both ways; impossible answers count as 1.
+        """Return the UAI error of BP and of every network, decoded in both ways; impossible answers count as 1.
 
         Args:
             graphs: the models.
-            best: best known log scores; None finds them exactly.
+            best: best known log scores; None to compute them exactly.
         """
         if best is None:
             found = [r.log_score for r in solve(list(graphs), "MAP", "exact")]
@@ -130,7 +130,7 @@ class FamilyJudgement:
 
 
 def judgements(task: str, weights: Path, data: str | None) -> list[FamilyJudgement]:
-    """All families of a task; the public ones where a folder is given."""
+    """Return all families of a task; public families only if a folder is given."""
     config = weights_config()
     found = [
         FamilyJudgement(task, name, f"{text.removesuffix(')')}, seed={_FIRST_SEED[task] + n})", weights)
@@ -141,14 +141,14 @@ def judgements(task: str, weights: Path, data: str | None) -> list[FamilyJudgeme
 
 
 def judge(runs: Sequence[FamilyJudgement], store: RunStore, effort: Effort) -> list[str]:
-    """Judge what is not judged yet; returns a sentence for each family that is not finished."""
+    """Judge what is not judged yet; return one sentence for each family that is not finished."""
     _, trouble = run_all(runs, store, effort)
     store.pack()
     return trouble
 
 
 def write_judgement(task: str, store: RunStore) -> list[Path]:
-    """Write the results of a task beside those of the other, and the tables of both; returns the paths."""
+    """Write the results of a task beside those of the other task, and the tables of both; return the paths."""
     config = weights_config()
     names = [*config["judged"][task], *(f"UAI {name}" for name in config["public"][task])]
     keys = {name: FamilyJudgement(task, name, "", Path()).key for name in names}
@@ -162,7 +162,7 @@ def write_judgement(task: str, store: RunStore) -> list[Path]:
 
 
 def judgement_page(results: Mapping[str, Row]) -> str:
-    """The tables of both tasks, where they are judged."""
+    """Return the tables of the tasks that are judged."""
     parts = ["# The weights of the package"]
     if "MAR" in results:
         parts += ["\n## MAR: mean KL, ± its standard error", mar_table(results["MAR"].get("rows", {})).rstrip("\n")]
@@ -172,7 +172,7 @@ def judgement_page(results: Mapping[str, Row]) -> str:
 
 
 def map_table(rows: Mapping[str, Row]) -> str:
-    """Markdown; bold is worse than BP decoded in the same way."""
+    """Return a table in Markdown; errors worse than those of BP with the same decoding are bold."""
     names = list(dict.fromkeys(k for row in rows.values() for k in row if k not in ("n", "weights")))
     lines = [["graphs", "n", *names]]
     for family, row in rows.items():
@@ -185,7 +185,7 @@ def map_table(rows: Mapping[str, Row]) -> str:
 
 
 def mar_table(rows: Mapping[str, Row]) -> str:
-    """Markdown, a table per kind of network; bold is worse than best BP."""
+    """Return a table in Markdown per kind of network; errors worse than those of best BP are bold."""
     parts = []
     titles = ["graphs", "n", "`bp(damping=0.5)`", "best BP (damping, iterations)", "loops, untrained"]
     for kind in KINDS:
@@ -207,12 +207,12 @@ def mar_table(rows: Mapping[str, Row]) -> str:
 
 def _best_score(instance: Instance) -> float:
     if instance.map_log_score is None:
-        raise OptionError(f"the best score of {instance.key} is not known")
+        raise OptionError(f"{instance.key}: the best score is not known, so MAP cannot be judged on this model.")
     return instance.map_log_score
 
 
 def _summary(values: FloatArray) -> dict[str, float]:
-    """Mean and standard error of the finite values, and how many are not finite."""
+    """Return the mean and standard error of the finite values, and the number of other values."""
     finite = values[np.isfinite(values)]
     return {
         "mean": float(finite.mean()) if len(finite) else float("inf"),

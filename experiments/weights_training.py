@@ -1,9 +1,9 @@
 """The weights that come with the package: general-purpose models, trained on a broad mixture of small graphs.
 
-Sizes, topologies, cardinalities 2 to 16, arities to 4, couplings from weak to strong and hard zeros are mixed, as
-`weights/config.toml` lists them. For MAR nothing of the public UAI models is seen; for MAP the training models of their
-fixed split are, where a folder of them is given. The learning rate falls to zero within the given seconds, so the
-weights depend on the speed of the machine.
+The mixture, listed in `weights/config.toml`, has several sizes and topologies, cardinalities 2 to 16, arities up to 4,
+weak to strong couplings, and hard zeros. MAR training does not use the public UAI models. MAP training uses the
+training models of their fixed split if a folder of them is given. The learning rate falls to zero within the given
+seconds, so the weights depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from equifactor.learning.training.data_sources import read_source
 from experiments.experiment_config import ROOT, read_toml
 
 KINDS = ("fe-net", "fe-nbp", "fe-gnn")
-_FIRST_SEED = 7_000_000  # far from the seeds of any test
-_SAMPLE = 6  # graphs of a family on which its weight is measured
-_MOST_KL = 10.0  # a state wrongly excluded makes a KL infinite
+_FIRST_SEED = 7_000_000  # The seed of the first family; it differs from the seeds of all tests. Chosen by hand.
+_SAMPLE = 6  # Number of graphs of a family on which its weight is measured. Chosen by hand.
+_MOST_KL = 10.0  # Upper limit of KL, which is infinite if a state is wrongly excluded. Chosen by hand.
 
 
 @dataclass(frozen=True)
@@ -36,14 +36,14 @@ class WeightsRecipe:
         device: device of training.
         seconds: time for the whole run.
         seed: seed of training.
-        start: model file to go on from, such as one of a run that was cut.
-        lr: learning rate in place of the one of the kind.
-        data: MAP: folder of the public models, of which the training split is taken as well.
-        balance: MAR: 0 weighs graphs alike, 1 families by their KL.
-        network: settings in place of those of the kind.
+        start: model file to start from, for example of a run that was stopped.
+        lr: learning rate; None for that of the kind.
+        data: MAP: folder of the public models, whose training split is used as well.
+        balance: MAR: 0 weighs graphs equally, 1 weighs families by their KL.
+        network: settings that replace those of the kind.
         share: share of the graphs of each family.
         batch: graphs per gradient step.
-        states: edge states per gradient step, at most.
+        states: largest number of edge states per gradient step.
     """
 
     kind: str
@@ -62,12 +62,12 @@ class WeightsRecipe:
 
 
 def weights_config() -> dict[str, Any]:
-    """What the weights are trained on and judged on."""
+    """Read the graphs that the weights are trained on and judged on."""
     return read_toml(ROOT / "weights" / "config.toml")
 
 
 def mixture(kind: str, task: str, share: float = 1.0) -> list[str]:
-    """Generators of the training graphs, a share of each family; one seed for each."""
+    """Return the generators of the training graphs, with a share of each family and one seed for each."""
     groups = weights_config()["mixture"]
     sources = groups["grids"] + groups["topologies"]
     sources += (groups["states"] if kind != "fe-gnn" else []) + (groups["large"] if task == "MAP" else [])
@@ -79,7 +79,7 @@ def mixture(kind: str, task: str, share: float = 1.0) -> list[str]:
 
 
 def balancing_weights(kind: str, generators: Sequence[str], power: float) -> list[float]:
-    """A weight for each graph: without it the few strongly coupled families, of a thousandfold KL, would decide."""
+    """Return a weight for each graph, because the KL of a few strongly coupled families is a thousand times larger."""
     known = weights_config()["network"][kind]
     weights: list[float] = []
     for generator in generators:
@@ -96,7 +96,7 @@ def balancing_weights(kind: str, generators: Sequence[str], power: float) -> lis
 
 
 def make_weights(recipe: WeightsRecipe, folder: Path) -> dict[str, Any]:
-    """Train one model into a file of the folder; returns its name, steps and measures."""
+    """Train one model into a file of the folder; return its name, steps and measures."""
     start = time.perf_counter()
     folder.mkdir(parents=True, exist_ok=True)
     config = weights_config()

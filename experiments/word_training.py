@@ -1,7 +1,7 @@
-"""Networks trained to read words: batches of one graph with many words, gradient steps, bits that are read.
+"""Networks trained to decode words: batches of one graph with many words, gradient steps, decoded bits.
 
-A check of six bits is a table of 64 entries. ln 0 of an odd number of ones is -30 in it: nothing that a decoder says
-differs, while all numbers stay finite, which takes fewer and simpler operations on a GPU.
+A check of six bits is a table of 64 entries, in which -30 replaces ln 0 for an odd number of ones. Decoders give the
+same answers, while all numbers stay finite, which needs fewer and simpler operations on a GPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equifactor import Task
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.factors.dense_graph import with_tables
+from equifactor.factors.dense_graph import tables_at
 from equifactor.generators import BurstyChannel, LdpcCode
 from equifactor.graph import compile
 from equifactor.learning.training.capture import CapturedSteps
@@ -31,20 +31,20 @@ from equifactor.solvers.learned.wiring import wire
 from experiments.bursty_experiment import BurstyExperiment, LearnedLine
 from experiments.bursty_words import training_words
 
-_NEVER = -30.0  # the log value of a word that breaks a check
-_LOOK_EVERY = 10  # gradient steps between looks at the loss and the clock, which wait for the device
-_AT_ONCE = {"cuda": 1000, "cpu": 100}  # words read at once
+_NEVER = -30.0  # The log value of a word that violates a check. Chosen by hand.
+_CHECK_EVERY = 10  # Gradient steps between two checks of loss and clock, which wait for the device. Chosen by hand.
+_AT_ONCE = {"cuda": 1000, "cpu": 100}  # Number of words that are decoded together, by device. Chosen by hand.
 
 
 class WordBatch:
-    """One compiled batch of `size` words of a code, which waits for the log ratios of their bits."""
+    """One compiled batch of `size` words of a code; `fill` sets the log ratios of their bits."""
 
     def __init__(self, code: LdpcCode, size: int, device: str) -> None:
         graph = code.graphs(np.zeros((1, code.n)), BurstyChannel())[0]
-        graph = with_tables(graph, np.ones(graph.structure.num_factors, bool))
+        graph = tables_at(graph, np.ones(graph.structure.num_factors, bool))
         flat = compile([graph] * size)
         word, entry = np.divmod(np.asarray(flat.entry_order), graph.structure.num_entries)
-        of_bits = np.flatnonzero(entry < 2 * code.n)  # the factors of single bits come first in every graph
+        of_bits = np.flatnonzero(entry < 2 * code.n)  # The factors of single bits come first in every graph.
         sent = flat.to(device, "float32")
         self.size, self.n = size, code.n
         self.flat = replace(sent, log_phi=sent.log_phi.clamp_min(_NEVER), has_zeros=False)
@@ -52,7 +52,7 @@ class WordBatch:
         self.source = torch.tensor((word * 2 * code.n + entry)[of_bits], device=device)
 
     def fill(self, words: Tensor) -> Batch:
-        """The batch of words [size, 2, n]: log ratios, then the bits that were sent."""
+        """Return the batch of words [size, 2, n]: log ratios, then the bits that were sent."""
         ratios, bits = words[:, 0], words[:, 1]
         pairs = torch.stack((0.5 * ratios, -0.5 * ratios), dim=2).reshape(-1)
         log_phi = self.flat.log_phi.index_copy(0, self.place, pairs.index_select(0, self.source))
@@ -61,24 +61,24 @@ class WordBatch:
 
 
 def as_tensor(ratios: FloatArray, bits: IntArray, device: str) -> Tensor:
-    """Words [N, 2, n] as `WordBatch.fill` takes them."""
+    """Return words [N, 2, n] as `WordBatch.fill` takes them."""
     return torch.tensor(np.stack((ratios, bits), axis=1), dtype=torch.float32).to(device)
 
 
 class WordReader:
-    """Reads words by a network, many at a time."""
+    """Decodes words with a network, many at a time."""
 
     def __init__(self, code: LdpcCode, device: str, most: int) -> None:
         self.batch = WordBatch(code, min(_AT_ONCE[torch.device(device).type], most), device)
         self.device = device
 
     def read(self, network: Network, ratios: FloatArray, factor: int = 1) -> list[IntArray]:
-        """The bits [N, n] after T steps and, with a factor above 1, after so many times T as well."""
+        """Return the bits [N, n] after T steps and, with a factor above 1, also after `factor` times T steps."""
         bits, _ = self._unrolled(network, ratios, np.zeros_like(ratios, dtype=np.int64), factor)
         return bits
 
     def judge(self, network: Network, ratios: FloatArray, bits: IntArray) -> tuple[float, float]:
-        """The cross-entropy per bit and the share of wrong bits."""
+        """Return the cross-entropy per bit and the share of wrong bits."""
         found, loss = self._unrolled(network, ratios, bits, 1)
         return loss, float(np.mean(found[0] != bits))
 
@@ -91,7 +91,7 @@ class WordReader:
         found: list[list[Tensor]] = [[] for _ in range(min(factor, 2))]
         losses = []
         for first in range(0, total, self.batch.size):
-            rows = np.arange(first, first + self.batch.size) % total  # the last batch is filled up with other words
+            rows = np.arange(first, first + self.batch.size) % total  # The first words fill up the last batch.
             batch = self.batch.fill(as_tensor(ratios[rows], bits[rows], self.device))
             answers = network.unroll(network.start(wire(batch.flat, "sum")), factor * steps, (steps,))
             for kept, answer in zip(found, answers, strict=True):
@@ -104,7 +104,7 @@ class WordReader:
 
 @dataclass(frozen=True)
 class TrainedWords:
-    """How one training went: gradient steps done, best validation loss and wrong bits, seconds of a gradient step."""
+    """The result of one training: gradient steps, best validation loss and wrong bits, seconds per gradient step."""
 
     updates: int
     loss: float
@@ -113,7 +113,7 @@ class TrainedWords:
 
 
 class WordTrainer:
-    """Trains networks of one kind, one after the other; on a GPU the gradient step is captured once for all of them."""
+    """Trains networks of one kind, one after another. A GPU captures the gradient step once for all of them."""
 
     def __init__(self, experiment: BurstyExperiment, line: LearnedLine, device: str) -> None:
         self.experiment, self.line, self.device = experiment, line, device
@@ -133,9 +133,9 @@ class WordTrainer:
         self.captured = CapturedSteps(self._gradient_step, self.optimizer) if on_gpu else None
 
     def train(self, lr: float, seed: int, updates: int, until: float | None = None) -> TrainedWords:
-        """Train from the weights of a seed; the best weights by validation are in the network afterwards.
+        """Train from the weights of a seed, and load the best weights by validation into the network.
 
-        Stops after `updates` gradient steps, at the time `until`, or where the loss is no number.
+        Stop after `updates` gradient steps, at the time `until`, or when the loss is not finite.
         """
         plan = self.experiment.training
         schedule = TrainingSettings(lr=lr, warmup=plan.warmup)
@@ -147,7 +147,7 @@ class WordTrainer:
             self._set_lr(schedule.learning_rate(step, updates))
             loss = self._step(words)
             done = step + 1
-            if done % _LOOK_EVERY and done < updates:
+            if done % _CHECK_EVERY and done < updates:
                 continue
             over = not math.isfinite(loss.item()) or (until is not None and time.time() > until)
             if done % plan.validate_every == 0 or done == updates or over:
@@ -162,9 +162,9 @@ class WordTrainer:
         return TrainedWords(done, best, best_wrong, spent / max(1, done))
 
     def warm_up(self) -> None:
-        """Do what the first gradient step would do beside its work, so that others are timed without it.
+        """Run one gradient step, so that the time of later steps does not include one-time preparation.
 
-        Where the device cannot capture a gradient step, all are run operation by operation.
+        If the device cannot capture a gradient step, steps run operation by operation.
         """
         try:
             self.train(0.0, 0, 1)
@@ -194,7 +194,7 @@ class WordTrainer:
 
     @torch.no_grad()
     def _restart(self, seed: int) -> None:
-        """Weights of a seed and no moments, in place: a captured step keeps its tensors."""
+        """Set the weights of a seed and moments of zero in place, because a captured step keeps its tensors."""
         self.network.load_state_dict(build(self.line.kind, self.line.network, seed=seed).state_dict())
         for moments in self.optimizer.state.values():
             for value in moments.values():

@@ -1,9 +1,11 @@
 """Settings shared by all tests."""
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -34,6 +36,63 @@ if find_spec("beartype"):
     install_import_hook(modules_with_shapes(), "shape_checks.checked")
 
 
+@pytest.fixture(autouse=True)
+def same_speed() -> None:
+    """Plans are those of the reference machine, on every machine."""
+    from equifactor.base.budget import set_machine_speed  # not before the shapes are checked
+
+    set_machine_speed(1.0)
+
+
+class DrivenTime:
+    """The time that clocks read in a test: it moves when the test says so, and by `tick` at every reading."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.tick = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += self.tick
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.seconds += seconds
+
+
+@pytest.fixture
+def driven_time(monkeypatch: pytest.MonkeyPatch) -> DrivenTime:
+    """A time source in place of the clock of the machine; set its `tick` to let time pass at every reading."""
+    from equifactor.base.clock import Clock
+
+    source = DrivenTime()
+    monkeypatch.setattr(Clock, "now", source)
+    return source
+
+
+@pytest.fixture
+def lines_run() -> Callable[[Callable[[], object]], int]:
+    """`lines_run(call)` makes a call and returns the number of Python lines that it ran: the same on every machine."""
+
+    def count(call: Callable[[], object]) -> int:
+        lines = 0
+
+        def trace(frame: FrameType, event: str, arg: object) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            call()
+        finally:
+            sys.settrace(before)
+        return lines
+
+    return count
+
+
 @pytest.fixture
 def write_model() -> Callable[..., str]:
     """`write_model(path, "fe-net", task="MAP", hidden=8)` writes a model file whose weights are random."""
@@ -41,7 +100,7 @@ def write_model() -> Callable[..., str]:
     def write(path: str | Path, kind: str = "fe-nbp", task: str = "MAR", seed: int = 1, **settings: Any) -> str:
         import torch
 
-        from equifactor import ModelCard, save_model
+        from equifactor.learned import ModelCard, save_model
         from equifactor.solvers.learned.network import build
 
         network = build(kind, settings, seed=seed)

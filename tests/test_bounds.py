@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Result, Status, solve, solver_names
+from equifactor import FactorGraph, Result, Status, solve
+from equifactor.solvers import solver_names
 from equifactor.solving.registry import solver_class
 
 ROUNDING = 1e-13

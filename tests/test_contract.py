@@ -7,18 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from equifactor import (
-    FactorGraph,
-    ModelError,
-    OptionError,
-    Result,
-    Solver,
-    Status,
-    Task,
-    parse_solver,
-    solve,
-    solver_names,
-)
+from equifactor import FactorGraph, ModelError, OptionError, Result, Status, Task, solve
+from equifactor.solvers import Solver, parse_solver, solver_names
 from equifactor.solving.registry import solver_class
 from equifactor.testing import contract_graphs
 

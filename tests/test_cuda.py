@@ -17,11 +17,11 @@ from equifactor import (
     SparseTable,
     TruncatedLinear,
     beliefs,
-    compile,
     solve,
     train,
 )
 from equifactor.generators import ising_grid, random_graph
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 

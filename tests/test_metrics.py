@@ -140,7 +140,7 @@ class TestManyGraphs:
         assert math.isnan(pooled_rmse([P], [Q]).stderr)
         assert math.isnan(pooled_rmse([], []).mean)
         assert pooled_rmse([marginals()], [marginals()]).mean == 0.0
-        with pytest.raises(ModelError, match="2 exact answers are compared with 1 estimates"):
+        with pytest.raises(ModelError, match="found 1 estimates for 2 answers"):
             pooled_rmse([P, P], [Q])
 
 
@@ -190,5 +190,5 @@ class TestScores:
         assert float(uai_score(error, trivial)) == pytest.approx(score, nan_ok=True)
 
     def test_uai_score_refuses_negative_errors(self) -> None:
-        with pytest.raises(ModelError, match="found a negative one"):
+        with pytest.raises(ModelError, match="found a negative error"):
             uai_score([-0.1], [1.0])

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, ModelError, OptionError, Result, Status, Task, parse_solver, solve
+from equifactor import FactorGraph, ModelError, OptionError, Result, Status, Task, solve
+from equifactor.solvers import parse_solver
 from equifactor.solvers.auto import chooser
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import SOLVERS, solver_class

@@ -77,9 +77,9 @@ def _names() -> dict[str, str]:
 def _solvers() -> dict[str, dict[str, str]]:
     """The status of every solver and task on a small grid, or the sentence that the solver says."""
     graph, found = ef.generators.ising_grid(3, 3, seed=1), {}
-    for name in ef.solver_names():
+    for name in ef.solvers.solver_names():
         try:
-            solver = ef.parse_solver(name)
+            solver = ef.solvers.parse_solver(name)
             found[name] = {
                 str(task): str(ef.solve(graph, task, solver, time_limit=0.2).status) for task in solver.tasks
             }

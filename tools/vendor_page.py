@@ -1,4 +1,4 @@
-"""Copies the JavaScript that `equifactor view` needs from npm into equifactor/view/page/vendor.
+"""Copies the JavaScript that `equifactor view` needs from npm into equifactor/page/static/vendor.
 
     python tools/vendor_page.py            # what the lock pins, byte for byte
     python tools/vendor_page.py --update   # after a change of tools/page/package.json: a new lock first
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "tools" / "page"
-VENDOR = ROOT / "equifactor" / "view" / "page" / "vendor"
+VENDOR = ROOT / "equifactor" / "page" / "static" / "vendor"
 # For each package: the file in it, and its name in vendor/.
 FILES = {
     "uplot": {
@@ -32,7 +32,7 @@ FILES = {
 
 def main() -> None:
     """Fill vendor/ and write its manifest."""
-    parser = argparse.ArgumentParser(description="fill equifactor/view/page/vendor from npm")
+    parser = argparse.ArgumentParser(description="fill equifactor/page/static/vendor from npm")
     parser.add_argument("--update", action="store_true", help="make a new lock from tools/page/package.json first")
     update = parser.parse_args().update
     with tempfile.TemporaryDirectory() as folder:

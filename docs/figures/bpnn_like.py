@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from equifactor import FactorGraph, equivariance_error, generators, parse_solver
+from equifactor import FactorGraph, generators
+from equifactor.solvers import parse_solver
+from equifactor.symmetry import equivariance_error
 
 
 def bpnn_like(graph: FactorGraph, steps: int = 10, seed: int = 0) -> list[np.ndarray]:

@@ -17,5 +17,5 @@ for name in ("bb72", "bb108", "bb144"):
         found = decoder.logical_error_rate(shots, seed=1)
         curves[name].append((p, found.shots, found.errors))
         print(name, p, found)
-figure = ef.plot.plot_error_rates(curves, x="error rate of a qubit")
-figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
+ax = ef.plot.plot_error_rates(curves, x="error rate of a qubit")
+ax.figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""The deadline and Ctrl-C as one thing that a running method looks at."""
+"""The clock of a call: its deadline and Ctrl-C as one thing that a running method looks at."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 from equifactor.base.status import Status
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-_REPEAT = 0.2  # seconds between two rings of an alarm
+_REPEAT = 0.2  # Seconds between two rings of an alarm. Chosen by hand.
 
 
 class Pause:
-    """Time that no clock counts: while kernels are compiled, which happens once on a machine and is announced."""
+    """The time that no clock counts: while kernels compile, which happens once on a machine and is announced."""
 
     seconds = 0.0
     _depth = 0
@@ -27,14 +27,14 @@ class Pause:
 
     @classmethod
     def begin(cls) -> None:
-        """Start a pause: a kernel begins to compile. Another one may begin before it ends."""
+        """Start a pause because a kernel begins to compile. Pauses may be nested."""
         if cls._depth == 0:
-            cls._since = time.perf_counter()
+            cls._since = Clock.now()
         cls._depth += 1
 
     @classmethod
     def running(cls) -> bool:
-        """Whether a kernel is being compiled now."""
+        """Return whether a kernel is being compiled now."""
         return cls._depth > 0
 
     @classmethod
@@ -42,36 +42,41 @@ class Pause:
         """End the pause that the matching `begin` started."""
         cls._depth -= 1
         if cls._depth == 0:
-            cls.seconds += time.perf_counter() - cls._since
+            cls.seconds += Clock.now() - cls._since
 
 
 class TimeIsUp(BaseException):
-    """Raised at the deadline in work that has no answer so far; like KeyboardInterrupt it is not an `Exception`."""
+    """Raised at the deadline in work that has no answer so far. Like KeyboardInterrupt, it is not an `Exception`."""
 
 
 class Clock:
-    """Counts time from its creation; it is `stopped` once the time limit has passed or the user pressed Ctrl-C.
+    """A clock that starts when it is created and stops at its time limit or when the user presses Ctrl-C.
 
-    It stands still while kernels compile: a first run would otherwise spend its time limit on that alone.
+    It stands still while kernels compile: otherwise a first run would spend its whole time limit on that.
+
+    Args:
+        time_limit: seconds until the clock stops; None for no limit.
+        whole: the clock of which this one times a part.
     """
 
-    interrupts: ClassVar[int] = 0  # the number of Ctrl-C that any clock has caught, by which a loop over runs can stop
+    now: ClassVar[Callable[[], float]] = staticmethod(time.perf_counter)  # Seconds; a test can drive it.
+    interrupts: ClassVar[int] = 0  # How often any clock has caught Ctrl-C, so that a loop over runs can stop.
 
     def __init__(self, time_limit: float | None = None, whole: Clock | None = None) -> None:
-        self.whole = whole  # the clock of which this one times a part
-        self.start = time.perf_counter()
+        self.whole = whole
+        self.start = Clock.now()
         self._paused_before = Pause.seconds
         self.time_limit = time_limit
         self.interrupted = False
 
     @property
     def seconds(self) -> float:
-        """The time since creation, without pauses."""
-        return time.perf_counter() - self.start - (Pause.seconds - self._paused_before)
+        """The seconds since creation, without pauses."""
+        return Clock.now() - self.start - (Pause.seconds - self._paused_before)
 
     @property
     def left(self) -> float:
-        """The seconds until the deadline: infinite without one, 0 after an interrupt."""
+        """The seconds until the deadline: infinite without a deadline, 0 after an interrupt."""
         if self.interrupted:
             return 0.0
         left = float("inf") if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
@@ -79,26 +84,26 @@ class Clock:
 
     @property
     def stopped(self) -> bool:
-        """Whether to stop now and give the best answer so far."""
+        """Whether to stop now and return the best answer so far."""
         return self.left <= 0.0
 
     @property
     def status(self) -> Status | None:
-        """Why it stopped, or None while it has not."""
+        """Why the clock stopped; None while it runs."""
         if self.interrupted or (self.whole is not None and self.whole.interrupted):
             return Status.INTERRUPTED
         return Status.TIME_LIMIT if self.stopped else None
 
     def part(self, share: float) -> Clock:
-        """A clock for a part of the work: it stops when this share of the time left has passed, or with this one."""
+        """Return a clock for a part of the work. It stops after this share of the time left, or with this clock."""
         return Clock(None if self.time_limit is None else share * self.left, whole=self)
 
     @contextlib.contextmanager
     def catch_interrupt(self) -> Iterator[None]:
-        """Turn the first Ctrl-C into a polite stop; a second one raises KeyboardInterrupt as usual.
+        """Stop the clock at the first Ctrl-C; a second Ctrl-C raises KeyboardInterrupt as usual.
 
-        A flag rather than an exception: a kernel that works in place is never cut in the middle. Outside the
-        main thread, or where the program has its own handler, nothing is changed.
+        Ctrl-C sets a flag and does not raise, so that a kernel that works in place is never cut in the middle.
+        Outside the main thread, or if the program has its own handler, nothing is changed.
         """
         if (
             threading.current_thread() is not threading.main_thread()
@@ -120,10 +125,10 @@ class Clock:
 
     @contextlib.contextmanager
     def alarm(self) -> Iterator[None]:
-        """Raise `TimeIsUp` at the deadline, in the middle of whatever runs, as Ctrl-C raises KeyboardInterrupt.
+        """Raise `TimeIsUp` at the deadline, in the middle of what runs, as Ctrl-C raises KeyboardInterrupt.
 
-        For work that is done or not done, such as writing a file. Compiled code is not cut: the exception waits for
-        its end. Only in the main thread of a program, and not where the system has no such timer.
+        This is for work that is either complete or useless, such as writing a file. Compiled code is not cut: the
+        exception waits until it returns. It works only in the main thread, and only on systems with such a timer.
         """
         if self.time_limit is None or not hasattr(signal, "setitimer"):
             yield
@@ -138,7 +143,7 @@ class Clock:
             signal.signal(signal.SIGALRM, before)
 
         before = signal.signal(signal.SIGALRM, ring)
-        # It rings again and again: kernels may be compiling at the deadline, and an exception that is raised inside of
+        # The alarm rings repeatedly: kernels may be compiling at the deadline, and an exception that is raised inside
         # a callback of another library can get lost there.
         signal.setitimer(signal.ITIMER_REAL, max(self.left, _REPEAT), _REPEAT)
         try:
@@ -147,4 +152,4 @@ class Clock:
             try:
                 disarm()
             finally:
-                disarm()  # where the last ring cut off the first attempt
+                disarm()  # in case the last ring cut off the first attempt

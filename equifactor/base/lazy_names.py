@@ -7,6 +7,7 @@ The stub `__init__.pyi` has one line for each name, which type checkers and edit
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -17,24 +18,21 @@ _LINE = re.compile(r"^from ([\w.]+) import (\w+) as (\w+)$", re.MULTILINE)
 
 
 def lazy_names(
-    package: str, file: str, moved: Mapping[str, str] | None = None
+    package: str, file: str, replaced: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for a package whose stub lists its public names.
 
     Args:
         package: the name of the package.
         file: its `__file__`; the stub has the same name with the suffix `.pyi`.
-        moved: names that the package had in earlier versions, and what to write in their place.
+        replaced: names that earlier versions had, and what to write in their place.
     """
-    with open(re.sub(r"\.pyc?$", ".pyi", file), encoding="utf-8") as stub:  # noqa: PTH123 (pathlib costs 5 ms here)
+    with open(re.sub(r"\.pyc?$", ".pyi", file), encoding="utf-8") as stub:  # noqa: PTH123 (pathlib takes 5 ms to import)
         places = {name: (module, own) for module, own, name in _LINE.findall(stub.read())}
 
     def get(name: str) -> Any:
         if name not in places:
-            if moved and name in moved:
-                raise AttributeError(f"{package}.{name} is now {moved[name]}")
-            # With name and obj the interpreter adds the closest name.
-            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+            raise _unknown(name, package, replaced or {}, [own for module, own in places.values() if module == package])
         module, own = places[name]
         try:
             found = None if module == package else import_module(module)
@@ -46,3 +44,19 @@ def lazy_names(
 
     names = sorted(places)
     return get, lambda: names, names
+
+
+def _unknown(name: str, package: str, replaced: Mapping[str, str], parts: list[str]) -> Exception:
+    """Return the error for a name that the package does not have; it says where the name is now."""
+    now = replaced.get(name, "")
+    for part in [] if now or name.startswith("_") else parts:
+        with contextlib.suppress(ImportError):
+            if name in getattr(import_module(f"{package}.{part}"), "__all__", ()):
+                now = f"{package}.{part}.{name}"
+    if not now:  # With name and obj the interpreter adds the closest name.
+        return AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+    text = f"{package}.{name} is now {now}"
+    # An import statement replaces the text of an AttributeError by its own; it keeps that of an ImportError.
+    caller = sys._getframe(2)
+    importing = caller.f_code.co_code[caller.f_lasti] == import_module("opcode").opmap["IMPORT_FROM"]
+    return ImportError(text) if importing else AttributeError(text)

@@ -1,4 +1,4 @@
-"""Progress bars on stderr with the time that is left, which appear only on a terminal and only where a run is long."""
+"""Progress bars on stderr with the remaining time. They appear only on a terminal, and only for long runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from equifactor.base.run_context import Progress
 
-_DELAY = 0.5  # seconds before a bar appears, so that short runs stay quiet
-_EVERY = 0.1  # seconds between two drawings
+_DELAY = 0.5  # seconds before a bar appears, so that short runs show none. Chosen by hand.
+_EVERY = 0.1  # seconds between two updates of a bar. Chosen by hand.
 
 
 @contextlib.contextmanager
 def bar(progress: Progress | bool, title: str, time_limit: float | None = None) -> Iterator[Progress | None]:
-    """What a run reports to: the caller's own function, a bar on the terminal, or nothing.
+    """Yield what a run reports its progress to: the caller's own function, a bar on the terminal, or None.
 
-    A bar also appears where the run never reports, with the time that has passed and what is left of `time_limit`.
-    Inside of another bar there is none.
+    If the run never reports, the bar shows the elapsed time and the rest of `time_limit`. A bar inside another bar is
+    not shown.
     """
     if callable(progress):
         yield progress
@@ -33,9 +33,9 @@ def bar(progress: Progress | bool, title: str, time_limit: float | None = None) 
 
 
 class _Bar:
-    """A rich progress bar that is imported and drawn, by another thread, when the run is long enough to look at."""
+    """A rich progress bar. Another thread imports rich and draws the bar if the run takes long enough."""
 
-    shown: _Bar | None = None  # a terminal shows one at a time
+    shown: _Bar | None = None  # A terminal shows one bar at a time.
 
     def __init__(self, title: str, time_limit: float | None) -> None:
         self.title, self.time_limit = title, time_limit

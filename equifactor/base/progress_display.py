@@ -1,4 +1,4 @@
-"""How a progress bar looks; the only module that imports rich's bars, when the first one is drawn."""
+"""The look of a progress bar. Only this module imports the bars of rich, when the first bar is drawn."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rich.text import Text
 
 
 def new_display(start: float, time_limit: float | None) -> Progress:
-    """A display for one task with the field `note`, on stderr; it goes when it is closed.
+    """Return a display for one task with the field `note`, on stderr; it disappears when it is closed.
 
     Args:
-        start: when the run began, by `time.perf_counter`.
-        time_limit: seconds after which the run ends in any case.
+        start: when the run started, by `time.perf_counter`.
+        time_limit: seconds after which the run ends at the latest.
     """
     cut = Column(no_wrap=True, overflow="ellipsis", ratio=1)
     columns = (
@@ -26,7 +26,7 @@ def new_display(start: float, time_limit: float | None) -> Progress:
 
 
 class _Count(ProgressColumn):
-    """How much is done: `3/10`, or `3` where nobody knows how much there is."""
+    """The amount of work done: `3/10`, or `3` if the total is unknown."""
 
     def render(self, task: Task) -> Text:
         if task.total:
@@ -35,7 +35,7 @@ class _Count(ProgressColumn):
 
 
 class _TimeLeft(ProgressColumn):
-    """The time to the end by the speed so far, or to the time limit where that is sooner."""
+    """The remaining time at the speed so far, or until the time limit if that is sooner."""
 
     def __init__(self, start: float, time_limit: float | None) -> None:
         super().__init__()

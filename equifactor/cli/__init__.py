@@ -1,7 +1,7 @@
 """The command `equifactor`: one file per subcommand, the same public calls as the library.
 
-Answers go to stdout or `-o`, notes and progress to stderr. Nothing heavy (torch, numba, rich, matplotlib) is
-imported before a subcommand needs it, so that `equifactor --help` answers at once.
+Answers go to stdout or `-o`, notes and progress to stderr. Torch, Numba, rich and matplotlib are imported only by the
+subcommands that need them, so that `equifactor --help` answers at once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from equifactor.cli.exit_status import guarded
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments (those of the process by default); returns the exit status."""
+    """Run the command with these arguments (by default those of the process) and return the exit status."""
     return guarded(_run, list(sys.argv[1:] if args is None else args))
 
 
 def _run(args: list[str]) -> int:
-    from equifactor.cli.app import run  # within the guard: Ctrl-C may come while it is imported
+    from equifactor.cli.app import run  # imported inside the guard, which also handles Ctrl-C during imports
 
     return run(args)

@@ -1,4 +1,4 @@
-"""Writing answers: to stdout one by one, or to a file all at once."""
+"""The writer of answers: to stdout one by one, or to a file all at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from equifactor.cli.exit_status import say
 
 
 class AnswerWriter:
-    """Takes one text per model.
+    """Collects one text per model.
 
-    Stdout gets each answer as soon as it is there. A file is replaced at the end, and only when it has an answer
-    for every model; otherwise it stays as it was, and what there is goes to FILE.partial beside it.
+    Stdout gets each answer as soon as it is available. A file is written at the end, and only if every model has an
+    answer. Otherwise the file keeps its old content, and the answers so far go to FILE.partial beside it.
 
     Args:
         path: a file, or None or `-` for stdout.
-        expected: number of answers that make the file complete.
+        expected: the number of answers of a complete file.
     """
 
     def __init__(self, path: str | None, expected: int) -> None:
@@ -24,18 +24,18 @@ class AnswerWriter:
         self.expected = expected
         self.texts: list[str] = []
         self.count = 0
-        # The stream is fixed now, because a progress bar on stderr may put itself in front of sys.stdout later.
+        # Keep the stream of now: a progress bar on stderr may replace sys.stdout later.
         self.stream = sys.stdout
         if self.path is not None:
             check_writable(self.path)
 
     @property
     def complete(self) -> bool:
-        """Whether there is an answer for every model."""
+        """Whether every model has an answer."""
         return self.count == self.expected
 
     def add(self, text: str) -> None:
-        """Take the answer for the next model."""
+        """Add the answer for the next model."""
         self.count += 1
         if self.path is not None:
             self.texts.append(text)
@@ -47,7 +47,7 @@ class AnswerWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Write the file, or the part of it there is, also after an error or Ctrl-C."""
+        """Write the file, or its finished part, also after an error or Ctrl-C."""
         if self.path is None:
             return
         if self.complete:
@@ -55,6 +55,6 @@ class AnswerWriter:
         elif self.texts:
             part = f"{self.path}.partial"
             write_text(part, self.texts)
-            say(f"{self.path} is not written: {self.count} of {self.expected} models have an answer, kept in {part}")
+            say(f"{self.path} was not written: {self.count} of {self.expected} models were answered, see {part}")
         elif self.expected > 1 and kind is None:
-            say(f"{self.path} is not written: there is no answer")
+            say(f"{self.path} was not written: no model was answered")

@@ -1,4 +1,4 @@
-"""The command line: all subcommands put together."""
+"""The command line: the table of all subcommands."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from equifactor.cli.exit_status import Exit
 from equifactor.cli.lazy_commands import LazyGroup
 from equifactor.cli.shared_options import example
 
-COMPLETION = "_EQUIFACTOR_COMPLETE"  # the environment variable by which a shell asks for words
+COMPLETION = "_EQUIFACTOR_COMPLETE"  # the environment variable with which a shell asks for completions
 
-# Plain help rather than boxes: nothing is wrapped or cut, so that an example can be copied, and rich stays out.
+# Plain help without boxes: rich is not imported, and examples are not wrapped, so that they can be copied.
 app = typer.Typer(
     name="equifactor",
     help="Marginals, ln Z and the most probable assignment of discrete factor graphs.",
@@ -27,32 +27,32 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 
-# A new command is a file NAME_command.py with a function of its name and its EXAMPLE, and a line here.
+# A new command needs a line here and a file NAME_command.py with its EXAMPLE and a function of the same name.
 COMMANDS = {
-    "solve": "Marginals, ln Z or MAP of models.",
-    "sample": "Samples of a model, as CSV.",
-    "info": "What is in a model, and what exact costs.",
-    "view": "A page in the browser: a model, results, training.",
-    "compare": "Several solvers on one model, side by side.",
-    "convert": "One model format to another.",
-    "generate": "Seeded models of many kinds.",
-    "solvers": "The solvers and their options.",
-    "fit": "The potentials of a model, from data.",
-    "train": "A learned solver, trained on your models.",
-    "model": "What a trained model file is.",
-    "evaluate": "Solvers compared on models with known answers.",
-    "decode": "Shots of an error-correcting code.",
-    "isomorphic": "Whether two models are one up to numbering.",
-    "dedupe": "Classes of equal models in a folder.",
-    "audit": "The symmetries of a solver, claimed and measured.",
-    "download": "The public UAI models, into a folder.",
+    "solve": "Compute marginals, ln Z or MAP of models.",
+    "sample": "Draw samples from a model, as CSV.",
+    "info": "Describe a model and the cost of exact inference.",
+    "view": "Show a model, results or training in the browser.",
+    "compare": "Compare several solvers on one model.",
+    "convert": "Convert a model to another format.",
+    "generate": "Generate seeded models of many kinds.",
+    "solvers": "List the solvers and their options.",
+    "fit": "Learn the potentials of a model from data.",
+    "train": "Train a learned solver on your models.",
+    "model": "Describe a trained model file.",
+    "evaluate": "Score solvers on models with known answers.",
+    "decode": "Decode shots of an error-correcting code.",
+    "isomorphic": "Tell whether two models differ only in numbering.",
+    "dedupe": "Find equal models in a folder.",
+    "audit": "Check the symmetries that a solver claims.",
+    "download": "Download the public UAI models.",
     "demo": "Solve and draw a small spin glass.",
-    "doctor": "Whether the installation works.",
+    "doctor": "Check the installation.",
 }
 
 
 def _placeholder() -> None:
-    """Stands for a command until it is loaded."""
+    """Stand for a command until it is loaded."""
 
 
 for _name, _about in COMMANDS.items():
@@ -76,19 +76,19 @@ def equifactor(
 
 
 def run(args: list[str]) -> int:
-    """Parse the arguments and run the subcommand they name; exceptions are left to the caller."""
+    """Parse the arguments and run their subcommand; the caller handles exceptions."""
     command = typer.main.get_command(app)
     try:
-        if COMPLETION in os.environ:  # the shell asks, and the words stand in other variables
+        if COMPLETION in os.environ:  # The shell asks for completions; the words are in other variables.
             command.main(args, prog_name="equifactor")
         with command.make_context("equifactor", args) as context:
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
-    except SystemExit as end:  # of --install-completion and of what the shell asks
+    except SystemExit as end:  # from --install-completion and from completions
         return end.code if isinstance(end.code, int) else Exit.DONE
     except Exception as error:
-        if type(error).__name__ != "NoArgsIsHelpError":  # not public in every release of typer
+        if type(error).__name__ != "NoArgsIsHelpError":  # This class is not public in every release of typer.
             raise
         print(error.format_message(), file=sys.stderr)  # type: ignore[attr-defined]
         return Exit.USAGE

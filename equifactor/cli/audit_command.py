@@ -1,4 +1,4 @@
-"""`equifactor audit`: the symmetries a solver claims, held against measurement."""
+"""`equifactor audit`: the symmetries that a solver claims, checked by measurement."""
 
 from __future__ import annotations
 
@@ -8,11 +8,20 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from equifactor.base.errors import ModelError, OptionError
-from equifactor.cli.completions import model_files, solver_specs, words
+from equifactor.cli.completions import model_files, words
 from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
-from equifactor.text_tables import fitted
+from equifactor.cli.shared_options import (
+    EvidencePaths,
+    InputFormat,
+    JsonLines,
+    Plugins,
+    Sample,
+    Seed,
+    SolverSpec,
+    example,
+)
+from equifactor.show.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -32,40 +41,40 @@ def audit(
         typer.Argument(
             metavar="[MODEL]...",
             autocompletion=model_files,
-            help="Model files; without any, small built-in graphs of many kinds.",
+            help="Model files; default small built-in graphs of many kinds.",
         ),
     ] = None,
-    solver: Annotated[
-        str, typer.Option(metavar="SPEC", autocompletion=solver_specs, help="Such as bp, or a trained model file.")
-    ] = "auto",
+    solver: SolverSpec = "auto",
     task: Annotated[
         str | None,
         typer.Option(
             metavar="MAR|PR|MAP",
             autocompletion=words("MAR", "PR", "MAP"),
-            help="Only this task; default all of the solver.",
+            help="Check this task only; default all tasks of the solver.",
         ),
     ] = None,
     trials: Annotated[int, typer.Option(metavar="N", min=1, help="Random relabellings per symmetry and model.")] = 3,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the relabellings and of the solver.")] = 0,
+    seed: Seed = 0,
     float_type: Annotated[
-        str, typer.Option("--dtype", metavar="float32|float64", help="Of solvers that run in torch.")
+        str, typer.Option("--dtype", metavar="float32|float64", help="Number type of solvers that run in torch.")
     ] = "float64",
     tolerance: Annotated[
         float | None,
-        typer.Option(metavar="X", min=0.0, help="Error up to which a claim holds; 1e-8, or 1e-3 in float32."),
+        typer.Option(
+            metavar="X", min=0.0, help="Largest error with which a claim holds; default 1e-8, or 1e-3 in float32."
+        ),
     ] = None,
     evidence: EvidencePaths = None,
     format: InputFormat = None,
     sample: Sample = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per symmetry.")] = False,
+    as_json: JsonLines = False,
     plugin: Plugins = None,
 ) -> None:
-    """Relabel models at random and see whether the answers of a solver follow, for each of the three symmetries.
+    """Relabel models at random and check that the answers of a solver follow, for each of the three symmetries.
 
     The error is the largest difference in a probability, in ln Z, in the score of the MAP assignment or in a bound
-    (these relative to their size). Where rounding alone moves an answer by more, because of a tie or because an
-    iteration does not settle, the model decides nothing and is named. Exit status 1: a claim fails.
+    (the last three relative to their size). If rounding alone changes an answer by more, because of a tie or because
+    an iteration does not converge, the model is named and does not count. Exit status 1: a claim fails.
     """
     from equifactor.questions.solve import parse_task
     from equifactor.solving.registry import parse_solver
@@ -73,13 +82,13 @@ def audit(
     from equifactor.symmetry.auditing import audit as run
 
     if float_type not in ("float32", "float64"):
-        raise OptionError(f"dtype must be float32 or float64, found {float_type!r}")
+        raise OptionError(f"--dtype must be float32 or float64, found {float_type!r}")
     dtype = cast("Dtype", float_type)
     method = parse_solver(solver)
     if models:
         failed, graphs = _read(models, evidence, format, sample)
     elif evidence:
-        raise OptionError("evidence needs a model: name the files it belongs to")
+        raise OptionError("--evidence needs a model: name the model files that the evidence belongs to")
     else:
         failed, graphs = 0, _built_in(method, dtype)
     if failed and not graphs:
@@ -96,14 +105,14 @@ def audit(
 def _read(
     paths: list[str], evidence: list[str] | None, format: str | None, sample: int | None
 ) -> tuple[int, list[FactorGraph]]:
-    """The number of models that could not be read, and the graphs of the others, named by their files."""
+    """Return the number of models that could not be read, and the other graphs, named by their files."""
     models = ModelReader(paths, evidence, format, sample)
     graphs = [graph.renamed(path) for path, graph in models]
     return models.failed, graphs
 
 
 def _built_in(method: Solver, dtype: Dtype) -> list[FactorGraph]:
-    """The built-in graphs, without those that the solver is not made for, such as other cardinalities."""
+    """Return the built-in graphs that the solver supports; some solvers need a certain cardinality."""
     from equifactor.symmetry.comparable_answers import ask
     from equifactor.testing import contract_graphs
 
@@ -117,7 +126,7 @@ def _built_in(method: Solver, dtype: Dtype) -> list[FactorGraph]:
         else:
             graphs.append(graph)
     if not graphs:
-        raise ModelError(f"no built-in graph suits this solver, name models of your own: {reason}")
+        raise ModelError(f"this solver supports none of the built-in graphs ({reason}). Name your own model files")
     if reason:
         say(f"{len(built_in) - len(graphs)} of {len(built_in)} built-in graphs are left out: {reason}")
     return graphs
@@ -140,4 +149,4 @@ def _report(solver: str, findings: list[Finding], as_json: bool) -> None:
     ]
     print(fitted([("SYMMETRY", "CLAIMED", "ERROR", "VERDICT", "LARGEST IN"), *rows], terminal_width()))
     for where in dict.fromkeys(v.where for f in findings for v in f.set_aside):
-        say(f"{where}: rounding alone moves it (a tie, or an iteration that does not settle), so it decides nothing")
+        say(f"{where}: not counted, because rounding alone changes the answer (a tie or an unconverged iteration)")

@@ -7,9 +7,17 @@ from typing import Annotated
 
 import typer
 
-from equifactor.cli.exit_status import Exit
+from equifactor.cli.completions import solver_specs
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, example
+from equifactor.cli.shared_options import (
+    EvidencePaths,
+    InputFormat,
+    JsonLines,
+    ModelPath,
+    Plugins,
+    TaskName,
+    example,
+)
 
 EXAMPLE = example(
     "equifactor generate ising --rows 5 --cols 5 -o grid.uai",
@@ -18,23 +26,29 @@ EXAMPLE = example(
 
 
 def compare(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file; - is stdin.")],
+    model: ModelPath,
     solver: Annotated[
-        list[str], typer.Option("--solver", "-s", metavar="SOLVER", help="May be repeated; the first is the reference.")
+        list[str],
+        typer.Option(
+            "--solver",
+            "-s",
+            metavar="SPEC",
+            autocompletion=solver_specs,
+            help="A solver, as for equifactor solve; give it several times. The first is the reference.",
+        ),
     ],
     evidence: EvidencePaths = None,
-    task: Annotated[str, typer.Option("--task", "-t", metavar="TASK", help="MAR, PR or MAP.")] = "MAR",
-    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds for each solver.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and solver.")] = False,
+    task: TaskName = "MAR",
+    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds per solver.")] = None,
+    as_json: JsonLines = False,
     format: InputFormat = None,
     plugin: Plugins = None,
 ) -> None:
-    """Run several solvers on one model and print one table: differences to the first, ln Z or score, time, status."""
+    """Run several solvers on one model and print a table: differences from the first, ln Z or score, time, status."""
     from equifactor.questions.compare import compare as compared
 
     graphs = ModelReader([model], evidence, format)
     for _, graph in graphs:
         found = compared(graph, solver, task=task, time_limit=time_limit, progress=True)
         print("\n".join(json.dumps(row, allow_nan=False) for row in found.to_dicts()) if as_json else found)
-    if graphs.failed:
-        raise typer.Exit(Exit.BAD_INPUT)
+    graphs.exit_if_failed()

@@ -1,7 +1,7 @@
-"""What the shell offers when the tab key is pressed: names of solvers, tasks, formats, and files of the right kind.
+"""Completions of the shell: names of solvers, tasks and formats, and files of the right kind.
 
-Each function takes the beginning of a word and gives the words that continue it. Where it gives none, the shell offers
-files as it always does. Everything here is asked at every press of a key, so that nothing heavy may be imported.
+Each function takes the beginning of a word and returns the words that continue it. If it returns no words, the shell
+offers files as usual. The shell calls these functions at every press of the tab key, so they import nothing slow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Completer = Callable[[str], list[str]]
 
 
 def words(*known: str) -> Completer:
-    """Completes one of these words."""
+    """Return a function that completes one of these words."""
 
     def complete(incomplete: str) -> list[str]:
         return _continued(incomplete, known)
@@ -22,35 +22,35 @@ def words(*known: str) -> Completer:
 
 
 def solver_specs(incomplete: str) -> list[str]:
-    """Names of solvers, and model files."""
+    """Return names of solvers, and model files."""
     from equifactor.solving.registry import MODEL_SUFFIX, solver_names
 
     return [*_continued(incomplete, solver_names()), *_files(incomplete, (MODEL_SUFFIX,))]
 
 
 def solvers_by_name(incomplete: str) -> list[str]:
-    """Names of solvers alone."""
+    """Return names of solvers."""
     from equifactor.solving.registry import solver_names
 
     return _continued(incomplete, solver_names())
 
 
 def network_kinds(incomplete: str) -> list[str]:
-    """Names of the solvers that can be trained."""
+    """Return names of the solvers that can be trained."""
     from equifactor.solving.registry import SOLVERS
 
     return _continued(incomplete, [name for name, place in SOLVERS.items() if ".learned." in place])
 
 
 def format_names(incomplete: str) -> list[str]:
-    """Names of model formats."""
+    """Return names of model formats."""
     from equifactor.formats import FORMATS
 
     return _continued(incomplete, FORMATS)
 
 
 def public_collections(incomplete: str) -> list[str]:
-    """Names of the public collections; after a comma the next one."""
+    """Return names of the public collections; after a comma, complete the next name."""
     from equifactor.data.public import manifest
 
     before, comma, last = incomplete.rpartition(",")
@@ -58,43 +58,46 @@ def public_collections(incomplete: str) -> list[str]:
 
 
 def model_files(incomplete: str) -> list[str]:
-    """Model files, by their suffixes."""
+    """Return model files, by suffix."""
     from equifactor.formats import FORMATS
 
     return _files(incomplete, [suffix for f in FORMATS.values() for suffix in f.suffixes])
 
 
 def codes(incomplete: str) -> list[str]:
-    """Codes for decoding: their names, and files of the formats that state one."""
+    """Return the names of built-in codes, and files in the formats of codes."""
     return [*_continued(incomplete, ("bb72", "bb144")), *_files(incomplete, (".dem", ".stim", ".alist", ".npz"))]
 
 
 def decoding_methods(incomplete: str) -> list[str]:
-    """Methods of decoding."""
+    """Return names of decoding methods."""
     from equifactor.decoding.methods import METHODS
 
     return _continued(incomplete, sorted(METHODS))
 
 
 def trained_models(incomplete: str) -> list[str]:
-    """Files of trained networks."""
+    """Return files of trained networks."""
     from equifactor.solving.registry import MODEL_SUFFIX
 
     return _files(incomplete, (MODEL_SUFFIX,))
 
 
 def _continued(incomplete: str, known: Iterable[str]) -> list[str]:
-    """The words as they are, or else in small letters, for a shell takes only what continues what was typed."""
+    """Return the words that start like the typed one; if no word does, compare and return them in lower case.
+
+    A shell accepts only words that continue what was typed, so a lower-case beginning needs lower-case words.
+    """
     known = list(known)
     exact = [word for word in known if word.startswith(incomplete)]
     return exact or [word.lower() for word in known if word.lower().startswith(incomplete)]
 
 
 def _files(incomplete: str, suffixes: Iterable[str]) -> list[str]:
-    """The files with these suffixes, also compressed, and folders.
+    """Return folders, and files with these suffixes, also compressed.
 
-    A shell puts a blank behind the only word that is left. So that a folder can be gone into, its contents are given in
-    place of the only folder.
+    A shell adds a blank after the only word that is left, which would end the path at a folder. So if only a folder is
+    left, its contents are returned.
     """
     endings = tuple(suffix + packed for suffix in suffixes for packed in ("", ".gz", ".xz"))
     start = incomplete[: incomplete.rfind("/") + 1]

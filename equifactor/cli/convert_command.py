@@ -1,4 +1,4 @@
-"""`equifactor convert`: one model format to another."""
+"""`equifactor convert`: a model in another format."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def convert(
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="S", min=0.0, help="Seconds; then it gives up with status 1, and OUT stays as it was."),
+        typer.Option(metavar="S", min=0.0, help="Seconds; after them it stops with status 1 and does not change OUT."),
     ] = None,
 ) -> None:
     """Convert a model between uai, lg, fg, cnf, wcsp, bif, xmlbif, net, xdsl and cfn, by suffix; .gz and .xz compress.
 
-    OUT is replaced only when all of it has been written: after Ctrl-C or the time limit it is as it was before.
+    OUT is replaced only after everything has been written: Ctrl-C and the time limit leave it unchanged.
     """
     from equifactor.base.clock import Clock, TimeIsUp
     from equifactor.base.progress import bar
@@ -48,14 +48,14 @@ def convert(
         with bar(target != "-", f"{source} to {target}", time_limit), Clock(time_limit).alarm():
             write_graph(read_graph(source, format=source_format), target, format=target_format)
     except TimeIsUp:
-        if _identity(target) != before:  # the alarm rang when all was done
+        if _identity(target) != before:  # The time ran out after the file had been written.
             return
-        say(f"{target} is not written: the time limit of {time_limit:g} s has passed; raise it or leave it out")
+        say(f"{target} was not written within the time limit of {time_limit:g} s. Raise --time-limit or leave it out")
         raise typer.Exit(Exit.UNSOLVED) from None
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """What changes when a file is replaced; None where there is none."""
+    """Return the inode and the time of change of a file, which differ after it is replaced; None without a file."""
     try:
         found = Path(path).stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""`equifactor decode`: what happened to the observables of a code, or how often a decoder is wrong about it."""
+"""`equifactor decode`: flips of the observables of a code, or the logical error rate of a decoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def decode(
         typer.Argument(
             metavar="CODE",
             autocompletion=codes,
-            help="A .dem, .stim, .alist or .npz file, also .gz, .xz; or bb72, bb144.",
+            help="A .dem, .stim, .alist or .npz file, also with .gz or .xz; or a name such as bb72, bb144.",
         ),
     ],
     shots: Annotated[
@@ -36,42 +36,51 @@ def decode(
         typer.Argument(metavar="SHOTS", help="Detection events in a format of Stim, .01 or .b8; - is stdin."),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Draw so many shots of CODE, and count logical errors.")
+        int | None, typer.Option(metavar="N", min=1, help="Draw N shots of CODE and count logical errors.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of the shots that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the shots that are drawn.")] = 0,
     method: Annotated[
         str,
         typer.Option(
             metavar="SPEC",
             autocompletion=decoding_methods,
-            help='Such as min-sum, bp-osd or "relay(solutions=3)"; docs/decoding.md.',
+            help='A method such as min-sum, bp-osd or "relay(solutions=3)"; docs/decoding.md lists them.',
         ),
     ] = "relay",
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Flips of observables, one row per shot; - is stdout.")
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="File for the flips of observables, one row per shot; - is stdout."
+        ),
     ] = "-",
     basis: Annotated[
-        str | None, typer.Option(metavar="X|Z", help="Look only at the detectors of one basis of a circuit.")
+        str | None, typer.Option(metavar="X|Z", help="Use only the detectors of one basis of a circuit.")
     ] = None,
     prior: Annotated[
-        float | None, typer.Option(metavar="P", help="Probability of an error, where CODE states none.")
+        float | None, typer.Option(metavar="P", help="Probability of an error, if CODE has no probabilities.")
     ] = None,
-    in_format: Annotated[str | None, typer.Option(metavar="01|b8", help="Of SHOTS; default by suffix.")] = None,
-    out_format: Annotated[str | None, typer.Option(metavar="01|b8", help="Of FILE; default by suffix, or 01.")] = None,
-    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds; then what is done counts.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="With --sample: one JSON object.")] = False,
+    in_format: Annotated[
+        str | None, typer.Option(metavar="01|b8", help="Format of SHOTS; the default follows the suffix.")
+    ] = None,
+    out_format: Annotated[
+        str | None, typer.Option(metavar="01|b8", help="Format of FILE; the default follows the suffix, or is 01.")
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds; afterwards the shots decoded so far count.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --sample: print one JSON object.")] = False,
 ) -> None:
     """Decode shots of a code, from a file or drawn at random.
 
-    Either SHOTS or --sample. With SHOTS the flips of the observables are written, in a format of Stim. With --sample
-    the logical error rate is printed with its binomial standard error, and shots per second.
+    Give either SHOTS or --sample. With SHOTS, the command writes the flips of the observables in a format of Stim. With
+    --sample, it prints the logical error rate with its binomial standard error, and the shots per second.
     """
     from equifactor.decoding import Decoder
     from equifactor.decoding.code_files import read_code
     from equifactor.decoding.methods import decoding_method
 
     if (shots is None) == (sample is None):
-        raise OptionError("name a file of shots, or draw some with --sample N")
+        raise OptionError("Either name a file of shots or draw shots with --sample N.")
     chosen = decoding_method(method)
     decoder = Decoder(read_code(code, basis=basis, prior=prior), method=chosen)
     if sample is not None:
@@ -85,7 +94,7 @@ def _count(decoder: Decoder, sample: int, seed: int, time_limit: float | None, a
     """Print the logical error rate."""
     if not decoder.model.num_observables:
         raise OptionError(
-            "the code has no observables, so that nothing can be wrong; give a .dem, .stim or .npz with some"
+            "The code has no observables, so there are no logical errors. Use a .dem, .stim or .npz file with some."
         )
     found = decoder.logical_error_rate(sample, seed=seed, time_limit=time_limit, progress=True)
     result = found.result
@@ -111,7 +120,7 @@ def _count(decoder: Decoder, sample: int, seed: int, time_limit: float | None, a
 def _predict(
     decoder: Decoder, shots: str, output: str, formats: tuple[str | None, str | None], time_limit: float | None
 ) -> None:
-    """Write the flips of the observables of the shots in a file."""
+    """Decode the shots of a file and write the flips of the observables."""
     from equifactor.base.files import check_writable, write_bytes, write_text
     from equifactor.decoding.shot_files import format_shots, read_shots, shot_format
 
@@ -133,12 +142,12 @@ def _predict(
 
 
 def _reached(result: DecodingResult) -> int:
-    """The number of shots before the first one that was not decoded."""
+    """Return the number of shots before the first one that was not decoded."""
     return len(result) if result.decoded.all() else int(result.decoded.argmin())
 
 
 def _end(result: DecodingResult) -> None:
-    """Tell when shots are left."""
+    """Report shots that were not decoded, and exit with the status for that."""
     left = int((~result.decoded).sum())
     if left:
         say(f"stopped early: {left} of {len(result)} shots were not decoded")

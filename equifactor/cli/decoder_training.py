@@ -13,7 +13,7 @@ from equifactor.solving.registry import MODEL_SUFFIX
 if TYPE_CHECKING:
     from equifactor.decoding import ErrorModel
 
-_USED = ("seed", "device", "time_limit")  # of the settings of a training run, those that mean something here
+_USED = ("seed", "device", "time_limit")  # The settings of a training run that apply to decoders as well.
 
 
 def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -23,8 +23,8 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
         kind: `learned-memory`, the only network that can be trained to decode.
         data: codes, each as CODE, CODE:PRIOR or CIRCUIT.stim:BASIS.
         out: the file of weights.
-        own: what `--set` says: settings of `MemoryTraining`, or `iterations` and `leg_iterations` of the decoder.
-        settings: of the run; only the seed, the device and the time limit are used.
+        own: the settings of `--set`: those of `MemoryTraining`, or `iterations` and `leg_iterations` of the decoder.
+        settings: the settings of the run; only the seed, the device and the time limit are used.
     """
     from equifactor.decoding.memory_training import MemoryTraining, train_memories
     from equifactor.decoding.methods import LearnedMemoryDecoding
@@ -43,8 +43,8 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
     for name, value in settings.items():
         if name not in _USED and value != usual[name]:
             raise OptionError(
-                f"--{name.replace('_', '-')} {format_value(value)} has no meaning for --task DECODE; "
-                "its own settings go by --set, such as --set steps=100"
+                f"--{name.replace('_', '-')} {format_value(value)} has no meaning for --task DECODE. "
+                "Its settings are given by --set, such as --set steps=100."
             )
     of_method = {name: own.pop(name) for name in ("iterations", "leg_iterations") if name in own}
     known = [f.name for f in dataclasses.fields(MemoryTraining) if f.name != "seed"]
@@ -64,7 +64,7 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
 
 
 def code_of(text: str) -> ErrorModel:
-    """The code that a text names: a file or `bb72`, with the prior of its errors or the basis of its circuit."""
+    """Read the code that a text names: a file or `bb72`, with the prior of its errors or the basis of its circuit."""
     from equifactor.decoding.code_files import read_code
 
     name, colon, more = text.rpartition(":")

@@ -1,4 +1,4 @@
-"""`equifactor dedupe`: which models of a folder are the same but for numbers and names."""
+"""`equifactor dedupe`: which models of a folder differ only in numbering and names."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from equifactor.base.errors import FormatError
-from equifactor.cli.exit_status import Exit, say
+from equifactor.cli.exit_status import say
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import Tolerance, example
+from equifactor.cli.shared_options import JsonLines, Tolerance, example
 
 EXAMPLE = example(
     "equifactor generate ising --rows 4 --cols 4 --count 3 -o grids",
@@ -21,15 +21,15 @@ EXAMPLE = example(
 
 
 def dedupe(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Looked through for model files, subfolders too.")],
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Folder with model files, also in subfolders.")],
     tolerance: Tolerance = 0.0,
-    everything: Annotated[bool, typer.Option("--all", help="Also list models that have no double.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per class, those of one model too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also list models without a duplicate.")] = False,
+    as_json: JsonLines = False,
 ) -> None:
-    """List the classes of isomorphic models in a folder: one model under other numbers and names.
+    """List the classes of isomorphic models in a folder: models that differ only in numbering and names.
 
-    The first file of each class stands for it; the others can go. With a tolerance every model is compared with the
-    first of each class.
+    The files after the first one of each class are duplicates. With a tolerance, every model is compared with the first
+    of each class. --json lists all classes, also those of a single model.
     """
     from equifactor.base.progress import bar
     from equifactor.symmetry.isomorphism_classes import IsomorphismClasses
@@ -55,20 +55,19 @@ def dedupe(
             print("\n".join(f"  {file}" for file in files))
     read = sum(map(len, members))
     doubles = read - len(members)
-    say(f"{read} models, {len(members)} different, {doubles} double{'s' * (doubles != 1)}")
-    if models.failed:
-        raise typer.Exit(Exit.BAD_INPUT)
+    say(f"{read} models, {len(members)} different, {doubles} duplicate{'s' * (doubles != 1)}")
+    models.exit_if_failed()
 
 
 def _model_files(folder: Path) -> list[str]:
-    """The files below a folder whose suffixes say that they are models."""
+    """Return the model files below a folder, by suffix."""
     from equifactor.base.files import split_name
     from equifactor.formats import FORMATS
 
     if not folder.is_dir():
-        raise FormatError(f"{folder}: there is no such folder")
-    suffixes = {suffix for f in FORMATS.values() for suffix in f.suffixes} - {".xml"}  # which may be anything
+        raise FormatError(f"{folder}: this folder does not exist")
+    suffixes = {suffix for f in FORMATS.values() for suffix in f.suffixes} - {".xml"}  # an .xml file may be anything
     files = sorted(str(p) for p in folder.rglob("*") if split_name(p)[1] in suffixes and p.is_file())
     if not files:
-        raise FormatError(f"{folder}: no model files in this folder; known suffixes: {' '.join(sorted(suffixes))}")
+        raise FormatError(f"{folder}: this folder has no model files. Known suffixes: {' '.join(sorted(suffixes))}")
     return files

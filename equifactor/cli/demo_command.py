@@ -1,7 +1,4 @@
-"""`equifactor demo`: a seeded 5x5 spin glass, solved by several solvers, compared with the exact answer and drawn.
-
-A solver joins the demo by one more text in `SOLVERS`.
-"""
+"""`equifactor demo`: a seeded 5x5 spin glass, solved by several solvers, compared with the exact answer and drawn."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import typer
 
 from equifactor.base.errors import MissingPackageError
 from equifactor.cli.exit_status import terminal_width
-from equifactor.cli.shared_options import example
+from equifactor.cli.shared_options import Seed, example
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -23,12 +20,12 @@ if TYPE_CHECKING:
 EXAMPLE = example("equifactor demo -o demo-output")
 
 SIZE = 5  # rows and columns
-SOLVERS = ("exact", "bp", "bp(damping=0.5)", "fe-nbp", "fe-net")  # the first is the reference for the others
+SOLVERS = ("exact", "bp", "bp(damping=0.5)", "fe-nbp", "fe-net")  # The first is the reference.
 
 
 @dataclass(frozen=True)
 class DemoRow:
-    """One solver on the example: its marginals with ln Z, its best assignment, and the time of both runs."""
+    """One solver on the example: its MAR result, its MAP result, and the time of both runs."""
 
     solver: str
     mar: Result
@@ -39,11 +36,11 @@ class DemoRow:
 def demo(
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the picture; made when missing."),
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the picture; created if it does not exist."),
     ] = "demo-output",
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the spin glass.")] = 0,
+    seed: Seed = 0,
 ) -> None:
-    """Solve a seeded 5x5 spin glass with several solvers, compare them with the exact answer, draw it."""
+    """Solve a seeded 5x5 spin glass with several solvers, compare them with the exact answer and draw it."""
     from equifactor.base.progress import bar
     from equifactor.generators import ising_grid
 
@@ -64,7 +61,7 @@ def demo(
 
 
 def _measured(graph: FactorGraph, spec: str) -> DemoRow:
-    """One solver on both tasks. The second run counts: imports and compilation are not what the table compares."""
+    """Run one solver on both tasks. The time is that of the second run, without imports and compilation."""
     from equifactor.questions.solve import solve
 
     for _ in range(2):
@@ -75,9 +72,9 @@ def _measured(graph: FactorGraph, spec: str) -> DemoRow:
 
 
 def _table(rows: list[DemoRow]) -> str:
-    """One line per solver: errors of the marginals against the first row, ln Z, score of the assignment, time."""
+    """Return one line per solver: errors of the marginals against the first row, ln Z, MAP score and time."""
     from equifactor.metrics import kl, max_error
-    from equifactor.text_tables import fitted
+    from equifactor.show.text_tables import fitted
 
     lines = [["solver", "status", "KL", "max error", "ln Z", "MAP score", "time"]]
     exact = rows[0].mar.marginals
@@ -91,17 +88,16 @@ def _table(rows: list[DemoRow]) -> str:
 
 
 def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:
-    """Write the picture; the sentence says where it is, or what to install for one."""
-    from equifactor.base.errors import OptionError
+    """Write the picture and return where it is, or what to install for one."""
     from equifactor.base.files import make_folder
-    from equifactor.plot import plot_grid
+    from equifactor.show.plot import plot_grid
 
     answers = {r.solver: r.mar.marginals for r in rows if r.mar.marginals is not None}
     try:
-        figure = plot_grid(graph, SIZE, SIZE, answers)
-    except OptionError as error:  # matplotlib is missing
-        return f"No picture is drawn; {error}"
+        ax = plot_grid(graph, SIZE, SIZE, answers)
+    except MissingPackageError as error:
+        return f"No picture is drawn: {error}"
     make_folder(folder)
     picture = folder / "spin-glass.png"
-    figure.savefig(picture)
+    ax.figure.savefig(picture, dpi=160)  # type: ignore[union-attr]
     return f"Picture: {picture}"

@@ -1,4 +1,4 @@
-"""`equifactor doctor`: whether the installation works, and what would make it better."""
+"""`equifactor doctor`: whether the installation works, and what would improve it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equifactor.cli.exit_status import Exit, terminal_width
-from equifactor.cli.shared_options import example
-from equifactor.text_tables import labelled
+from equifactor.cli.shared_options import JsonLines, example
+from equifactor.show.text_tables import labelled
 
 if TYPE_CHECKING:
     from equifactor.cli.installation_checks import Checkup
@@ -18,21 +18,21 @@ EXAMPLE = example("equifactor doctor")
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    as_json: JsonLines = False,
     compile: Annotated[
-        bool, typer.Option("--compile", help="First compile the kernels of all solvers, so that no solve waits for it.")
+        bool, typer.Option("--compile", help="First compile the kernels of all solvers, so that no solve has to.")
     ] = False,
 ) -> None:
-    """Look at the installation: packages, processor, kernels and their cache, GPU, weights, plugins, data folders.
+    """Check the installation: packages, processor, kernels and their cache, GPU, weights, plugins, data folders.
 
-    Exit status 0: it can be used; 1: it cannot, and the last lines say what to do.
+    Exit status 0: the installation works. 1: it does not, and the last lines tell what to do.
     """
     from equifactor.base.progress import bar
     from equifactor.cli.installation_checks import check_up
 
     if compile:
         _compile_all()
-    with bar(True, "looking at the installation"):
+    with bar(True, "checking the installation"):
         found = check_up()
     print(json.dumps(found.to_dict(), allow_nan=False) if as_json else _as_text(found))
     if found.problems:
@@ -40,7 +40,7 @@ def doctor(
 
 
 def _compile_all() -> None:
-    """Let every solver that needs no torch answer a small grid, for every task."""
+    """Solve a small grid with every solver that needs no torch, for every task."""
     from equifactor.base.errors import OptionError
     from equifactor.base.progress import bar
     from equifactor.generators import ising_grid
@@ -57,7 +57,7 @@ def _compile_all() -> None:
             for task in solver_class(name).tasks:
                 try:
                     solve(graph, task, name, time_limit=1.0)
-                except OptionError:  # toulbar2 is a package of its own
+                except OptionError:  # The package of toulbar2 may be missing.
                     break
 
 
@@ -68,7 +68,7 @@ def _as_text(found: Checkup) -> str:
         parts.append(labelled(title, rows or [("none", "")], terminal_width()))
     parts += [f"note: {note}" for note in found.notes]
     parts += [f"problem: {problem}" for problem in found.problems]
-    parts.append("equifactor cannot be used here" if found.problems else "equifactor works here")
+    parts.append("equifactor does not work here" if found.problems else "equifactor works here")
     return "\n".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""`equifactor download`: the public collections, into a folder."""
+"""`equifactor download`: the public collections of models."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ from typing import Annotated
 import typer
 
 from equifactor.base.errors import OptionError
-from equifactor.cli.completions import public_collections
 from equifactor.cli.exit_status import say
-from equifactor.cli.shared_options import example, names_in
+from equifactor.cli.shared_options import Collections, example, names_in
 
 EXAMPLE = example("equifactor download --list")
 
 
 def download(
     folder: Annotated[
-        str | None, typer.Argument(metavar="FOLDER", help="Where to put them; made when missing.")
+        str | None, typer.Argument(metavar="FOLDER", help="Where the models go; created if it does not exist.")
     ] = None,
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,..", autocompletion=public_collections, help="Only these, such as Grids or MAR; default all."
-        ),
-    ] = None,
-    show: Annotated[bool, typer.Option("--list", help="List the collections and fetch nothing.")] = False,
+    collection: Collections = None,
+    show: Annotated[bool, typer.Option("--list", help="List the collections and download nothing.")] = False,
 ) -> None:
-    """Fetch the public UAI models and their known answers; run it again to go on after a failure.
+    """Download the public UAI models and their known answers. After a failure, run it again to continue.
 
     For example equifactor download models --collection Grids,MAR, then equifactor evaluate models. Every file is
-    checked against its recorded hash. docs/data.md says what the collections hold.
+    checked against its recorded hash. docs/data.md describes the collections.
     """
     from equifactor.data.public import download as fetch
     from equifactor.data.public import manifest
@@ -40,6 +34,6 @@ def download(
             print(f"{name:12}{count:4} models")
         return
     if folder is None:
-        raise OptionError("name the folder the models should go to, or ask for --list")
+        raise OptionError("name the folder for the models, or pass --list to see the collections")
     instances = fetch(folder, names_in(collection), progress=True)
     say(f"{len(instances)} models are in {folder}")

@@ -1,4 +1,4 @@
-"""`equifactor evaluate`: solvers compared on a folder of models with known answers."""
+"""`equifactor evaluate`: solvers scored on a folder of models with known answers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import typer
 
 from equifactor.base.errors import OptionError
 from equifactor.base.options import choices
-from equifactor.cli.completions import public_collections, solver_specs, words
+from equifactor.cli.completions import solver_specs, words
 from equifactor.cli.exit_status import say, terminal_width
-from equifactor.cli.shared_options import Cluster, Plugins, example, names_in
+from equifactor.cli.shared_options import Cluster, Collections, Plugins, Seed, TaskName, example, names_in
 
 if TYPE_CHECKING:
     from equifactor.base.status import Task
@@ -30,39 +30,33 @@ EXAMPLE = example(
 def evaluate(
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="[FOLDER]", help="Models, with index.json where answers are known; or EQUIFACTOR_DATA."),
-    ] = None,
-    collection: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,..",
-            autocompletion=public_collections,
-            help="Only these collections of the folder, such as MAR or Grids,DBN.",
+        typer.Argument(
+            metavar="[FOLDER]", help="Folder of models, with an index.json for known answers; default $EQUIFACTOR_DATA."
         ),
     ] = None,
-    task: Annotated[
-        str,
-        typer.Option(
-            metavar="MAR|PR|MAP", autocompletion=words("MAR", "PR", "MAP"), help="What is asked of the solvers."
-        ),
-    ] = "MAR",
+    collection: Collections = None,
+    task: TaskName = "MAR",
     solver: Annotated[
         list[str] | None,
         typer.Option(
+            "--solver",
+            "-s",
             metavar="SPEC",
             autocompletion=solver_specs,
-            help="Such as bp; give it several times to compare. Default auto.",
+            help="A solver, as for equifactor solve; give it several times to compare. Default auto.",
         ),
     ] = None,
     time_limit: Annotated[
         float, typer.Option(metavar="S", help="Seconds per model and solver; 0 for no limit.")
     ] = 20.0,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes at once; times want a core for each.")] = 1,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Processes at once; for fair times, at most one per core.")
+    ] = 1,
     cluster: Cluster = None,
     split: Annotated[
         str | None,
         typer.Option(
-            metavar="train|test", autocompletion=words("train", "test"), help="Only this part of the collections."
+            metavar="train|test", autocompletion=words("train", "test"), help="Only this split of the collections."
         ),
     ] = None,
     limit: Annotated[
@@ -71,27 +65,30 @@ def evaluate(
     memory: Annotated[
         float, typer.Option(metavar="GIB", min=0, help="Memory per process on Linux; 0 for no limit.")
     ] = 8.0,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of solvers that draw random numbers.")] = 0,
+    seed: Seed = 0,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="DIR", help="For the results; default results/NAME-TASK.")
+        str | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Folder for the results; default results/NAME-TASK."),
     ] = None,
     reuse: Annotated[
-        bool, typer.Option("--reuse", help="Also take finished rows of other versions of the code.")
+        bool, typer.Option("--reuse", help="Also keep finished rows that another version of the code computed.")
     ] = False,
     reference: Annotated[
         str,
-        typer.Option(metavar="file|SPEC", help="Right answers: files beside the models, or a solver such as exact."),
+        typer.Option(
+            metavar="file|SPEC", help="Source of right answers: files beside the models, or a solver such as exact."
+        ),
     ] = "file",
     reference_limit: Annotated[
         float, typer.Option(metavar="S", help="Seconds per model for the solver of --reference; 0 for no limit.")
     ] = 600.0,
     plugin: Plugins = None,
 ) -> None:
-    """Run solvers on models with known or computed answers and print one table per solver, a row per family.
+    """Run solvers on models with known or computed answers and print one table per solver, with a row per family.
 
-    Scores are those of the UAI-2022 competition: 100 is right, 0 no better than a trivial answer (docs/evaluate.md).
-    Every finished run is kept in DIR/rows.jsonl; the same command goes on where it was stopped. DIR/results.json and
-    DIR/results.csv hold all numbers.
+    Scores are those of the UAI-2022 competition: 100 is right, 0 is no better than a trivial answer (docs/evaluate.md).
+    Every finished run is saved in DIR/rows.jsonl, and the same command continues where it was stopped. DIR/results.json
+    and DIR/results.csv contain all numbers.
     """
     from equifactor.data import collection as read_collection
     from equifactor.evaluation import evaluate as run
@@ -102,7 +99,7 @@ def evaluate(
     wanted = parse_task(task)
     for name, seconds in (("time limit", time_limit), ("reference limit", reference_limit)):
         if not seconds >= 0:
-            raise OptionError(f"the {name} must be a number of seconds >= 0, found {seconds}")
+            raise OptionError(f"the {name} must be at least 0 seconds, found {seconds}")
     instances = _of_split(read_collection(folder, names_in(collection)), split)
     if reference == FILE:
         instances = _with_answers(instances, wanted)
@@ -117,7 +114,7 @@ def evaluate(
             reference_limit=reference_limit or None, progress=report,
         )  # fmt: skip
     print(tables(rows, wanted, terminal_width()), end="")
-    say(f"all numbers are in {target}/results.json and results.csv")
+    say(f"all numbers are in {target}/results.json and {target}/results.csv")
 
 
 def _of_split(instances: Sequence[Instance], split: str | None) -> list[Instance]:
@@ -125,19 +122,17 @@ def _of_split(instances: Sequence[Instance], split: str | None) -> list[Instance
         return list(instances)
     splits = {i.split for i in instances if i.split}
     if split not in splits:
-        raise OptionError(f"there is no split {split!r} here; {choices(split, sorted(splits))}")
+        raise OptionError(f"these models have no split {split!r}; {choices(split, sorted(splits))}")
     return [i for i in instances if i.split == split]
 
 
 def _with_answers(instances: list[Instance], task: Task) -> list[Instance]:
-    """The instances with a known answer where there are any, else all."""
+    """Return the instances with a known answer, or all instances if no answer is known."""
     from equifactor.evaluation.references import has_reference
 
     known = [i for i in instances if has_reference(i, task)]
     if not known:
-        say(
-            f"no right answers for {task} are known here: only times and statuses are shown (--reference computes them)"
-        )
+        say(f"no right answers for {task} are known here, so only times and statuses are shown (see --reference)")
         return instances
     if len(known) < len(instances):
         say(
@@ -148,7 +143,7 @@ def _with_answers(instances: list[Instance], task: Task) -> list[Instance]:
 
 @contextlib.contextmanager
 def _watched(total: int) -> Iterator[Progress]:
-    """Report progress by a bar on a terminal, elsewhere by a line per finished run."""
+    """Report progress by a bar on a terminal, and otherwise by a line per finished run."""
     from equifactor.base.progress import bar
 
     with bar(True, "evaluating") as report:

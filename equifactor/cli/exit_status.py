@@ -1,4 +1,4 @@
-"""Exit statuses, and the one place where an exception becomes a sentence and a status."""
+"""Exit statuses, and the one place that turns an exception into a sentence and a status."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from enum import IntEnum
 
 from equifactor.base.errors import EquifactorError, OptionError
 
-DEBUG = "EQUIFACTOR_DEBUG"  # the environment variable that asks for the traceback of an unforeseen error
+DEBUG = "EQUIFACTOR_DEBUG"  # the environment variable that turns on the traceback of an unexpected error
 
 
 class Exit(IntEnum):
     """What the process returns; docs/command-line.md and `equifactor solve --help` list them."""
 
     DONE = 0
-    UNSOLVED = 1  # under --strict a status that is not solved, or an -o file that is missing an answer
-    NO = 1  # the answer to a question is no: models are not isomorphic, a claim does not hold
+    UNSOLVED = 1  # under --strict an unsolved status, or an -o file that lacks an answer
+    NO = 1  # the answer is no: models are not isomorphic, or a claim does not hold
     USAGE = 2
     BAD_INPUT = 3  # unreadable or invalid input, unwritable output
-    BUG = 70  # an error of ours, EX_SOFTWARE of sysexits
-    INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT, as for every other command
-    PIPE_CLOSED = 141  # the reader of our output has gone: 128 + SIGPIPE, without a word
+    BUG = 70  # an error of this package; EX_SOFTWARE of sysexits
+    INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT, the convention of shells
+    PIPE_CLOSED = 141  # the reader of stdout has gone: 128 + SIGPIPE, without a message
 
 
 def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
-    """Run the command; whatever it raises becomes one sentence on stderr and an exit status, never a traceback."""
+    """Run the command; an exception becomes one sentence on stderr and an exit status, never a traceback."""
     log = logging.getLogger("equifactor")
     log.setLevel(logging.INFO)
     log.handlers = [_Notes()]
     try:
         status = run(args)
         if sys.stdout is not None:
-            sys.stdout.flush()  # a full disk or a closed pipe shows here rather than at exit
+            sys.stdout.flush()  # so that a full disk or a closed pipe shows here rather than at exit
         return status
     except KeyboardInterrupt:
         say("interrupted")
@@ -52,27 +52,27 @@ def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
             from equifactor.solving.plugins import blame
 
             if (where := blame(error)) is not None:
-                say(f"{where} ({DEBUG}=1 shows more)")
+                say(f"{where} (set {DEBUG}=1 for the traceback)")
                 return Exit.BAD_INPUT
-            say(f"this is a bug, please report it: {type(error).__name__}: {error} ({DEBUG}=1 shows where)")
+            say(f"this is a bug, please report it: {type(error).__name__}: {error} (set {DEBUG}=1 for the traceback)")
             return Exit.BUG
         say(sentence)
         if isinstance(error, OSError):
-            _discard_stdout()  # else the interpreter fails once more on the same full disk at exit
+            _discard_stdout()  # Otherwise the interpreter fails again at exit, on the same full disk.
         return Exit.USAGE if isinstance(error, OptionError) or _is_usage(error) else Exit.BAD_INPUT
 
 
 def describe(error: Exception) -> str | None:
-    """The sentence for the user, or None for an exception that nobody meant to raise."""
+    """Return the sentence for the user, or None for an unexpected exception."""
     if isinstance(error, EquifactorError):
         return str(error)
     if isinstance(error, ModuleNotFoundError):
         from equifactor.base.optional_packages import explained
 
-        known = explained(error, "this")
+        known = explained(error, "this command")
         return None if known is error else str(known)
     if isinstance(error, MemoryError):
-        return "not enough memory for this model: close other programs, or use a smaller model"
+        return "there is not enough memory for this model: close other programs, or use a smaller model"
     if isinstance(error, RecursionError):
         return "the input is nested too deeply to be read"
     if isinstance(error, OSError):
@@ -88,31 +88,31 @@ def describe(error: Exception) -> str | None:
 def say(sentence: str) -> None:
     """Write a note to stderr, marked with the name of the command."""
     if sys.stderr is not None:
-        with contextlib.suppress(OSError, ValueError):  # nobody may be listening
+        with contextlib.suppress(OSError, ValueError):  # stderr may be closed
             print(f"equifactor: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal that stdout is; None where it is a file or a pipe, whose text must not change."""
+    """Return the width of the terminal in characters; None for a file or a pipe, whose text must not be wrapped."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return shutil.get_terminal_size().columns
 
 
 class _Notes(logging.Handler):
-    """Shows what the library logs while it works as notes of the command."""
+    """A handler that shows log messages of the library as notes of the command."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage())
 
 
 def _is_usage(error: Exception) -> bool:
-    # Duck typing: some releases of typer bring their own copy of click, others import it.
+    # By attributes, because some releases of typer include their own copy of click.
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 
 def _of_usage(error: Exception) -> str:
-    """What is wrong with the words of the command; for an unknown option with the nearest one."""
+    """Return what is wrong with the arguments; for an unknown option, suggest the closest one."""
     name, known = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     if not isinstance(name, str) or type(error).__name__ != "NoSuchOption":
         return str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
@@ -126,6 +126,6 @@ def _pipe_closed(error: Exception) -> bool:
 
 
 def _discard_stdout() -> None:
-    """Point stdout at nothing, or the interpreter complains about what is left in the buffer."""
+    """Redirect stdout to nothing; otherwise the interpreter reports an error about the rest of its buffer."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

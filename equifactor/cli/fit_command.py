@@ -1,4 +1,4 @@
-"""`equifactor fit`: potentials from data."""
+"""`equifactor fit`: learn the potentials of a model from data."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def fit(
     structure: Annotated[
         str,
         typer.Argument(
-            metavar="STRUCTURE", autocompletion=model_files, help="Model file whose potentials are learned."
+            metavar="STRUCTURE", autocompletion=model_files, help="Model file whose potentials are to be learned."
         ),
     ],
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help=".csv or .tsv file, names in the first line; - is stdin.")
+        str, typer.Argument(metavar="DATA", help="A .csv or .tsv file with names in the first line; - is stdin.")
     ],
     out: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Model file to write; - is stdout.")],
     method: Annotated[
@@ -42,12 +42,14 @@ def fit(
             "-m",
             metavar="NAME",
             autocompletion=words("auto", "counts", "em", "likelihood", "pseudo-likelihood", "max-margin"),
-            help="counts, em, likelihood, pseudo-likelihood, max-margin or auto.",
+            help='counts, em, likelihood, pseudo-likelihood, max-margin or auto; with settings as in "em(restarts=3)".',
         ),
     ] = "auto",
     hidden: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Variables without values, A,B; others then must have a column."),
+        typer.Option(
+            metavar="NAMES", help="Variables without values, such as A,B; all others must then have a column."
+        ),
     ] = None,
     prior: Annotated[
         str | None,
@@ -62,23 +64,27 @@ def fit(
     ] = None,
     tied: Annotated[
         list[str] | None,
-        typer.Option(metavar="FACTORS", help="Factors that share one table, by number: 1,2,3; may be repeated."),
+        typer.Option(
+            metavar="FACTORS", help="Factors that share one table, by number, such as 1,2,3; may be repeated."
+        ),
     ] = None,
-    fixed: Annotated[str | None, typer.Option(metavar="FACTORS", help="Factors that stay as they are: 0,4.")] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of random starts and of the split.")] = 0,
+    fixed: Annotated[
+        str | None, typer.Option(metavar="FACTORS", help="Factors that are not changed, such as 0,4.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of random starts and of the split.")] = 0,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="S", min=0.0, help="Seconds; then the best so far is written.")
+        float | None, typer.Option(metavar="S", min=0.0, help="Seconds; afterwards the best model so far is written.")
     ] = None,
     checkpoint: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Keeps the progress; where it exists, the run goes on.")
+        str | None, typer.Option(metavar="FILE", help="File for the progress; if it exists, the run continues from it.")
     ] = None,
     format: InputFormat = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, with the history.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, with the history.")] = False,
 ) -> None:
     """Learn the potentials of a model from data: Bayesian networks by counts or EM, any graph by likelihood.
 
-    Columns are variables and cells are states, by name; empty cells are missing, variables without a column hidden.
-    Ctrl-C and the time limit write the best so far and give status 130 and 1.
+    Columns are variables and cells are names of states. Empty cells are missing values, and variables without a column
+    are hidden. Ctrl-C and the time limit write the best model so far and exit with status 130 and 1.
     """
     from equifactor.base.options import parse_options, parse_value
     from equifactor.base.status import Status
@@ -98,8 +104,8 @@ def fit(
     write_graph(fitted.graph, out)
     print(_summary(fitted, out, as_json), file=sys.stderr if out == "-" else sys.stdout)
     if fitted.status in (Status.TIME_LIMIT, Status.INTERRUPTED):
-        more = "run it again with the same --checkpoint to go on" if checkpoint else "--checkpoint FILE lets it go on"
-        say(f"stopped before the end: {more}")
+        more = "run it again with the same --checkpoint" if checkpoint else "use --checkpoint FILE"
+        say(f"stopped before the end; to continue, {more}")
         raise typer.Exit(Exit.INTERRUPTED if fitted.status is Status.INTERRUPTED else Exit.UNSOLVED)
 
 
@@ -114,12 +120,12 @@ def _numbers(flag: str, text: str) -> list[int]:
     try:
         return [int(part) for part in names_in(text) or []]
     except ValueError:
-        raise OptionError(f"{flag} takes numbers of factors, such as 1,2,3; found {text!r}") from None
+        raise OptionError(f"{flag} takes numbers of factors, such as 1,2,3, found {text!r}.") from None
 
 
 def _summary(fitted: Fitted, out: str, as_json: bool) -> str:
     if not as_json:
-        from equifactor.text_tables import labelled
+        from equifactor.show.text_tables import labelled
 
         *facts, (_, message) = fitted.facts()
         return f"{labelled(f'{out}: fitted', facts, terminal_width())}\n{message}"

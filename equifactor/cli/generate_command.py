@@ -1,7 +1,7 @@
 """`equifactor generate KIND`: seeded models. The flags of a kind are the arguments of its generator.
 
 Each function in `GENERATORS` becomes a subcommand: its signature gives names, types and defaults, its docstring
-the help. So a new generator needs nothing here.
+the help. A new generator needs no change here.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ app = typer.Typer(
 
 _OUTPUT = Annotated[
     str,
-    typer.Option("--output", "-o", metavar="FILE", help="File to write, a folder with --count; - is stdout."),
+    typer.Option("--output", "-o", metavar="FILE", help="File to write, or a folder with --count; - is stdout."),
 ]
 _FORMAT = Annotated[
     str | None,
@@ -69,7 +69,7 @@ def write_models(
         write_graph(graphs, output, format=format)
         return
     if output == "-":
-        raise OptionError("--count writes one file per model: name a folder with -o")
+        raise OptionError("--count writes one file per model, so -o must name a folder, found - (stdout)")
     make_folder(output)
     folder, suffix = Path(output), format or "uai"
     digits = max(3, len(str(len(graphs) - 1)))
@@ -80,7 +80,7 @@ def write_models(
 
 
 def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
-    """A function with the generator's arguments as options, plus where to write."""
+    """Return a function that takes the generator's arguments, the output and its format as options."""
 
     def run(**given: Any) -> None:
         from equifactor.base.progress import bar
@@ -102,7 +102,7 @@ def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _arguments(generator: Callable[..., Any]) -> list[tuple[inspect.Parameter, Any]]:
-    """The parameters, with types that carry their help texts; a text that is missing is that of `ising_grid`."""
+    """Return the parameters and their types, annotated with help texts; `ising_grid` supplies missing texts."""
     hints = typing.get_type_hints(generator, _names_for(generator))
     texts = {**_help(ising_grid), **_help(generator)}
     return [
@@ -111,12 +111,12 @@ def _arguments(generator: Callable[..., Any]) -> list[tuple[inspect.Parameter, A
 
 
 def _names_for(generator: Callable[..., Any]) -> dict[str, Any]:
-    """The names in annotations, also those imported for the type checker only (none of them is an option)."""
+    """Return the names in annotations, also those imported only for the type checker (no option has such a type)."""
     return {**vars(inspect.getmodule(generator)), "FactorGraph": object}
 
 
 def _help(function: Callable[..., Any]) -> dict[str, str]:
-    """The text of each argument in the `Args:` section of a docstring."""
+    """Return the text of each argument in the `Args:` section of a docstring."""
     section = re.search(r"^Args:\n((?: +.*\n?)+)", inspect.getdoc(function) or "", re.MULTILINE)
     entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:^ {5,}.*\n?)*)", section[1] if section else "", re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in entries}
@@ -143,7 +143,7 @@ def _parameter(parameter: inspect.Parameter, annotated: Any) -> inspect.Paramete
 
 
 def _number_or_range(text: str) -> int | tuple[int, int]:
-    """The number in `3`, or the two in `2-5`."""
+    """Return the number in `3`, or the two numbers in `2-5`."""
     match = re.fullmatch(r"(\d+)(?:-(\d+))?", str(text))
     if not match:
         raise typer.BadParameter(f"expected a number like 3 or a range like 2-5, found {text!r}")

@@ -1,17 +1,16 @@
-"""`equifactor info`: what is in a model, and what exact inference would cost."""
+"""`equifactor info`: the contents of a model, and the cost of exact inference."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import typer
 
-from equifactor.cli.exit_status import Exit, terminal_width
+from equifactor.cli.exit_status import terminal_width
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Sample, example
-from equifactor.text_tables import labelled
+from equifactor.cli.shared_options import EvidencePaths, InputFormat, JsonLines, ModelPaths, Sample, example
+from equifactor.show.text_tables import labelled
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -23,7 +22,7 @@ EXAMPLE = example("equifactor generate tree --num-vars 100 --card 2-5 -o tree.ua
 def info(
     models: ModelPaths,
     evidence: EvidencePaths = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and model.")] = False,
+    as_json: JsonLines = False,
     format: InputFormat = None,
     sample: Sample = None,
 ) -> None:
@@ -35,12 +34,11 @@ def info(
         with bar(True, f"planning {path}"):
             text = _as_json(path, graph) if as_json else ("\n" if n else "") + _as_text(path, graph)
         print(text, flush=True)
-    if graphs.failed:
-        raise typer.Exit(Exit.BAD_INPUT)
+    graphs.exit_if_failed()
 
 
 def _cost(graph: FactorGraph) -> Plan | str:
-    """The plan of exact inference, or the sentence that says why there is none: factors too large for tables."""
+    """Return the plan of exact inference, or a sentence if factors are too large for dense tables."""
     from equifactor.base.errors import ModelError
     from equifactor.solvers.elimination.plan import plan
 
@@ -52,7 +50,7 @@ def _cost(graph: FactorGraph) -> Plan | str:
 
 def _as_text(path: str, graph: FactorGraph) -> str:
     from equifactor.graph.components import count_components
-    from equifactor.graph.display import facts
+    from equifactor.show.graph_display import facts
     from equifactor.solvers.elimination.plan import format_bytes
 
     cost = _cost(graph)
@@ -71,7 +69,7 @@ def _as_text(path: str, graph: FactorGraph) -> str:
 
 def _as_json(path: str, graph: FactorGraph) -> str:
     from equifactor.graph.components import count_components
-    from equifactor.graph.display import contents
+    from equifactor.show.graph_display import contents
 
     cost, s, held = _cost(graph), graph.structure, contents(graph)
     known = None if isinstance(cost, str) else cost
@@ -98,6 +96,6 @@ def _as_json(path: str, graph: FactorGraph) -> str:
 
 
 def _histogram(values: np.ndarray) -> dict[str, int]:
-    """How often each value occurs."""
+    """Return how often each value occurs."""
     found, counts = np.unique(values, return_counts=True)
     return {str(v): n for v, n in zip(found.tolist(), counts.tolist(), strict=True)}

@@ -1,4 +1,4 @@
-"""What `equifactor doctor` looks at: packages, machine, kernels, GPU, weights, plugins and data, as plain values."""
+"""The checks of `equifactor doctor`: packages, machine, kernels, GPU, weights, plugins and data, as plain values."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from equifactor._version import __version__
 from equifactor.base.optional_packages import EXTRAS, is_installed, missing
 
 REQUIRED = ("numpy", "numba", "igraph", "rich", "typer")
-_PATIENCE = 3  # seconds for the small solve; where kernels are not compiled yet it takes longer, and is given up
+_PATIENCE = 3  # seconds for the small solve; it takes longer if kernels must be compiled first. Chosen by hand.
 _LATE = "it took too long"
-_LIMIT = 60.0  # seconds for a process, on a machine that is busy with other things
+_LIMIT = 60.0  # seconds for a process, enough on a busy machine. Chosen by hand.
 
-# Numba is asked where machine code of kernels goes; a kernel of one line shows that it can compile; the solve is small.
+# A kernel of one line shows whether Numba can compile; then Numba reports its cache folder, and a small solve runs.
 _TRIAL = """
 import json, signal, time
 import numba
@@ -48,7 +48,7 @@ ef.solve(graph, "MAR", "bp(damping=0.5)")
 print(json.dumps({"cold_seconds": middle - begin, "warm_seconds": time.perf_counter() - middle}), flush=True)
 """
 
-# Detection events of a small code, decoded by the Triton kernels.
+# The Triton kernels decode detection events of a small code.
 _GPU_TRIAL = """
 import json, time, torch
 print(json.dumps({"torch_sees": torch.cuda.is_available()}), flush=True)
@@ -63,19 +63,19 @@ print(json.dumps({"triton_seconds": time.perf_counter() - begin}), flush=True)
 
 @dataclass
 class Checkup:
-    """Sections of findings, what keeps the package from working, and what could be better."""
+    """Sections of findings, problems that keep the package from working, and notes on possible improvements."""
 
     sections: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON."""
+        """Return plain values for JSON."""
         return {"usable": not self.problems, "problems": self.problems, "notes": self.notes, **self.sections}
 
 
 def check_up() -> Checkup:
-    """Look at everything; takes a few seconds, most of them for the solve in a new process."""
+    """Run all checks; this takes a few seconds, mostly for the solve in a new process."""
     found = Checkup()
     _packages(found)
     _machine(found)
@@ -95,13 +95,13 @@ def _packages(found: Checkup) -> None:
         "python": platform.python_version(), **versions,
     }  # fmt: skip
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
-        found.problems.append(f"Python {platform.python_version()} is not supported: install 3.11, 3.12 or 3.13")
+        found.problems.append(f"Python {platform.python_version()} is not supported: install Python 3.11, 3.12 or 3.13")
     absent = [name for name, known in versions.items() if known is None]
     if absent:
         found.problems.append(f"{', '.join(absent)} must be installed: pip install --upgrade equifactor")
     found.sections["extras"] = {name: {"version": _version(name), "extra": extra} for name, extra in EXTRAS.items()}
     if _version("torch") is None:
-        found.notes.append(f"{missing('torch', 'a learned solver')}; auto leaves them out")
+        found.notes.append(f"{missing('torch', 'a learned solver')}; auto works without learned solvers")
 
 
 def _machine(found: Checkup) -> None:
@@ -124,21 +124,21 @@ def _kernels(found: Checkup) -> None:
         found.problems.append(f"kernels do not compile ({error}): pip install --upgrade numba llvmlite")
     elif "cache" in told and not told["writable"]:
         found.notes.append(
-            "compiled kernels cannot be kept, so that every process compiles them again: set NUMBA_CACHE_DIR to a "
+            "compiled kernels cannot be saved, so every process compiles them again: set NUMBA_CACHE_DIR to a "
             "folder that you can write"
         )
     if "compile_seconds" in told and "cold_seconds" not in told:
         if error == _LATE:
             found.notes.append(
-                "kernels are not compiled yet: the first solve of each kind waits for its own, once; "
-                "equifactor doctor --compile makes them all now, in some minutes"
+                "kernels are not compiled yet: the first run of each solver waits for its kernels once; "
+                "equifactor doctor --compile compiles all of them now, in a few minutes"
             )
         else:
             found.problems.append(f"a small model cannot be solved ({error}): pip install --upgrade equifactor")
 
 
 def _gpu(found: Checkup) -> None:
-    """The GPUs that the driver knows; torch is imported only where there is one, in a process of its own."""
+    """Find the GPUs of the driver. If there is one, a separate process imports torch."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     lines = []
     with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -152,10 +152,10 @@ def _gpu(found: Checkup) -> None:
     section |= told
     if told.get("torch_sees") is False:
         found.notes.append(
-            f"torch {_version('torch')} does not see the GPU: install a build of torch for CUDA that suits the driver"
+            f"torch {_version('torch')} does not see the GPU: install a CUDA build of torch that matches the driver"
         )
     elif "triton_seconds" not in told:
-        found.notes.append(f"Triton kernels do not run on the GPU ({error}): decode on the CPU, or install triton anew")
+        found.notes.append(f"Triton kernels do not run on the GPU ({error}): decode on the CPU, or reinstall triton")
 
 
 def _weights(found: Checkup) -> None:
@@ -167,7 +167,7 @@ def _weights(found: Checkup) -> None:
         try:
             card = read_card(path)
         except (EquifactorError, OSError) as error:
-            found.notes.append(f"{error}: install equifactor anew")
+            found.notes.append(f"{error}: reinstall equifactor")
         else:
             section[path.stem] = {"kind": card.kind, "task": str(card.task), "parameters": card.parameters}
 
@@ -199,8 +199,8 @@ def _data(found: Checkup) -> None:
 
 
 def _tried(program: str) -> tuple[dict[str, Any], str]:
-    """What a program printed as JSON lines, and in words how it ended where it did not end well."""
-    root = str(Path(__file__).parents[2])  # so that a checkout finds itself
+    """Run a program; return the values that it printed as JSON lines, and its error, if any."""
+    root = str(Path(__file__).parents[2])  # so that the process imports the same package
     paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PYTHONPATH": paths}
     out, error = "", ""
@@ -221,14 +221,14 @@ def _tried(program: str) -> tuple[dict[str, Any], str]:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether files can be made in a folder, or the folder itself where it is not there yet."""
+    """Return whether files can be created in a folder, or the folder itself if it does not exist yet."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK)
 
 
 def _version(package: str) -> str | None:
-    """The version of a package by the name it is imported under; None where it cannot be."""
+    """Return the version of a package, given the name that is imported; None if it is not installed."""
     if not is_installed(package):
         return None
     names = {"pyagrum": "pyAgrum", "lightning_fabric": "lightning-fabric"}

@@ -1,4 +1,4 @@
-"""`equifactor isomorphic`: whether two models are the same but for numbers and names."""
+"""`equifactor isomorphic`: whether two models differ only in numbering and names."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def isomorphic(
     format: InputFormat = None,
     sample: Sample = None,
 ) -> None:
-    """Tell whether A and B are one model up to the numbers of variables, factors, scope positions and states.
+    """Tell whether A and B differ only in the numbering of variables, factors, scope positions and states.
 
     Exit status 0: isomorphic, 1: not. FILE maps the numbers of A to those of B: lists "variables" and "factors",
     "scopes" with a list of positions for each factor of A, "states" with a list of states for each variable of A. It
-    is written only when A and B are isomorphic. Names do not count, scale and evidence do.
+    is written only if A and B are isomorphic. Names are ignored; scale and evidence are not.
     """
     from equifactor.base.files import check_writable, write_text
     from equifactor.base.progress import bar
@@ -45,8 +45,7 @@ def isomorphic(
         check_writable(mapping)
     models = ModelReader([first, second], evidence, format, sample)
     graphs = [graph for _, graph in models]
-    if models.failed:
-        raise typer.Exit(Exit.BAD_INPUT)
+    models.exit_if_failed()
     with bar(True, "comparing"):
         r = isomorphism(graphs[0], graphs[1], tolerance)
     if mapping != "-":

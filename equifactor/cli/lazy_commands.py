@@ -1,4 +1,4 @@
-"""The table of commands as a group whose files are imported only when their command runs."""
+"""Groups of commands whose files are imported only when a command runs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from equifactor.base.options import choices
 
 
 class SuggestingGroup(TyperGroup):
-    """Commands of which the nearest is named where there is none of a name."""
+    """A command group that suggests the closest name when a command is unknown."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names."""
+        """Return the command that the first word names."""
         if args and args[0] not in self.commands and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"there is no command {args[0]!r}; {choices(args[0], list(self.commands))}")
         return super().resolve_command(ctx, args)
 
 
 class LazyGroup(SuggestingGroup):
-    """The commands of `equifactor`; each is registered by name and one line of help, and loaded to run or complete."""
+    """The commands of `equifactor`. Each is registered with one line of help; its file is imported on use."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the first word names, with its options."""
+        """Return the command that the first word names, with its options."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, found if name is None else _loaded(name), rest
 
 
 def _loaded(name: str) -> Any:
-    """The command in the file of its name: a function with its example, or a group of commands called `app`."""
+    """Return the command in the file of its name: a function with its example, or a group called `app`."""
     module = import_module(f"equifactor.cli.{name}_command")
     app = getattr(module, "app", None)
     if app is None:

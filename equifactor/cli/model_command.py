@@ -1,4 +1,4 @@
-"""`equifactor model`: what a trained model file is."""
+"""`equifactor model`: the description of a trained model file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equifactor.cli.completions import trained_models
-from equifactor.cli.shared_options import Plugins, example
-from equifactor.text_tables import labelled
+from equifactor.cli.shared_options import JsonLines, Plugins, example
+from equifactor.show.text_tables import labelled
 
 if TYPE_CHECKING:
     from equifactor.solvers.learned.model_card import ModelCard
@@ -22,15 +22,15 @@ def model(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", autocompletion=trained_models, help="Model files (.safetensors).")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line and file.")] = False,
+    as_json: JsonLines = False,
     plugin: Plugins = None,
 ) -> None:
-    """Describe trained models: kind, settings, size, task, training data and measures, version, symmetries."""
+    """Describe trained models: kind, settings, size, task, training data, measures, version and symmetries."""
     from equifactor.solvers.learned.model_card import read_card
 
     for n, path in enumerate(files):
         card = read_card(path)
-        if _solver(card) is not None:  # what `solve` would refuse is not described as a model
+        if _solver(card) is not None:  # A file that `solve` would refuse raises here too.
             from equifactor.solvers.learned.model_files import load_network
 
             load_network(path, card)
@@ -61,14 +61,14 @@ def _as_json(path: str, card: ModelCard) -> str:
 
 
 def _solver(card: ModelCard) -> type[Solver] | None:
-    """The class that runs models of this kind; None for a kind that this version does not know."""
+    """Return the class that runs models of this kind, or None for a kind that this version does not know."""
     from equifactor.solving.registry import is_solver, solver_class
 
     return solver_class(card.kind) if is_solver(card.kind) else None
 
 
 def _symmetries(card: ModelCard) -> list[str]:
-    """The symmetries that the answers follow for any weights, as the solver declares them."""
+    """Return the symmetries that the solver declares, which hold for any weights."""
     from equifactor.symmetry import KINDS
 
     solver = _solver(card)
@@ -80,5 +80,5 @@ def _value(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text of a file without characters that a terminal would obey."""
+    """Return text of a file with its control characters escaped, because a terminal would obey them."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

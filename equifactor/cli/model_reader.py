@@ -1,4 +1,4 @@
-"""Models named on the command line: they are read in order, and one that fails does not stop the others."""
+"""The reader of models named on the command line: in order, and past models that cannot be read."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from equifactor.base.errors import EquifactorError, FormatError, ModelError, OptionError
-from equifactor.cli.exit_status import describe, say
+from equifactor.cli.exit_status import Exit, describe, say
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -16,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class ModelReader:
-    """Iterates over pairs `(path, graph)` and counts in `failed` the models that could not be read.
+    """Iterates over pairs `(path, graph)`; `failed` counts the models that could not be read.
 
     Args:
         paths: model files.
-        evidence: evidence files, or observations as `HR=HIGH,CO=LOW`: none, one for all models, or one per model.
-        format: name of the models' format; None goes by the suffix.
-        sample: which sample to take from evidence files that hold several.
+        evidence: evidence files, or observations such as `HR=HIGH,CO=LOW`; one for all models, or one per model.
+        format: format of the models; None chooses by suffix.
+        sample: which sample of an evidence file with several, counted from 0.
     """
 
     paths: list[str]
@@ -35,11 +37,10 @@ class ModelReader:
         files = self.evidence or []
         if len(files) not in (0, 1, len(self.paths)):
             raise OptionError(
-                f"expected one evidence file for all models or one for each of the {len(self.paths)}, "
+                f"expected one --evidence for all models, or one for each of the {len(self.paths)} models, "
                 f"found {len(files)}"
             )
-        if [*self.paths, *files].count("-") > 1:
-            raise OptionError("stdin (-) can be read once only")
+        check_stdin(*self.paths, *files)
         self._evidence_of: Sequence[str | None] = files * len(self.paths) if len(files) == 1 else files
         if not files:
             self._evidence_of = [None] * len(self.paths)
@@ -52,18 +53,23 @@ class ModelReader:
             try:
                 graph = self._read(path, evidence)
             except OptionError:
-                raise  # a wrong --format is wrong for every model
+                raise  # A wrong --format is wrong for every model.
             except (EquifactorError, OSError, MemoryError, RecursionError) as error:
                 self.fail(path, error)
             else:
                 yield path, graph
 
     def fail(self, path: str, error: Exception) -> None:
-        """Say what is wrong with one model and go on."""
+        """Report what is wrong with one model, and count it."""
         sentence = describe(error) or repr(error)
         named = isinstance(error, OSError) or (isinstance(error, EquifactorError) and not isinstance(error, ModelError))
         say(sentence if named else f"{path}: {sentence}")
         self.failed += 1
+
+    def exit_if_failed(self) -> None:
+        """Exit with status 3 if any model could not be read."""
+        if self.failed:
+            raise typer.Exit(Exit.BAD_INPUT)
 
     def _read(self, path: str, evidence: str | None) -> FactorGraph:
         from equifactor.base.progress import bar
@@ -74,8 +80,14 @@ class ModelReader:
         return graph if evidence is None else graph.condition(given_evidence(graph, evidence, self.sample))
 
 
+def check_stdin(*paths: str | None) -> None:
+    """Raise `OptionError` if more than one path is `-`."""
+    if paths.count("-") > 1:
+        raise OptionError("stdin (-) can be read only once, but it is named more than once")
+
+
 def given_evidence(graph: FactorGraph, evidence: str, sample: int | None = None) -> Mapping[Any, Any]:
-    """What `--evidence` says about a graph: an evidence file, or observations as `HR=HIGH,CO=LOW`."""
+    """Return the evidence that `--evidence` gives: an evidence file, or observations such as `HR=HIGH,CO=LOW`."""
     from equifactor.formats import read_evidence
 
     if "=" in evidence and not _exists(evidence):
@@ -83,12 +95,12 @@ def given_evidence(graph: FactorGraph, evidence: str, sample: int | None = None)
 
         return parse_evidence(evidence, graph)
     if evidence != "-" and not _exists(evidence):
-        raise FormatError(f"{evidence}: there is no such file; observations by name are written as in HR=HIGH,CO=LOW")
+        raise FormatError(f"{evidence}: this file does not exist. Write observations by name as HR=HIGH,CO=LOW")
     return read_evidence(evidence, graph, sample=sample)
 
 
 def _exists(evidence: str) -> bool:
     try:
         return Path(evidence).exists()
-    except OSError:  # many observations make a name that is too long for a file
+    except OSError:  # Many observations are longer than a file name may be.
         return False

@@ -1,4 +1,4 @@
-"""Evidence and answers by name, for people: `HR=HIGH,CO=LOW` in, a table of variables and states out."""
+"""Evidence and answers by name: reads `HR=HIGH,CO=LOW`, and writes a table of variables and states."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.status import Task
-from equifactor.text_tables import aligned, shown
+from equifactor.show.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 
 def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:
-    """Observations written as `VARIABLE=STATE,..`; numbers count from zero where there are no names.
+    """Return the observations in `VARIABLE=STATE,..`; variables and states without names are numbers from 0.
 
-    Quotes go around a pair with a comma in it: `'rain=no,"lawn=wet, very wet"'`.
+    A pair that contains a comma needs quotes: `'rain=no,"lawn=wet, very wet"'`.
     """
     found: dict[int | str, int | str] = {}
     for item in _items(text):
         name, equals, state = (part.strip() for part in item.partition("="))
         if not (name and equals and state):
-            raise OptionError(f"expected evidence as VARIABLE=STATE, found {brief(item)}")
+            raise OptionError(f"expected evidence of the form VARIABLE=STATE, found {brief(item)}")
         variable = _variable(name, graph)
         if variable in found:
-            raise OptionError(f"expected each variable once in the evidence, found {brief(name)} again")
+            raise OptionError(f"expected each variable at most once in the evidence, found {brief(name)} twice")
         names = graph.structure.state_names
         i = graph.variable(variable)
         found[variable] = state if names is not None and names[i] is not None else _number(state)
@@ -36,23 +36,23 @@ def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:
 
 
 def parse_query(text: str, graph: FactorGraph) -> list[int]:
-    """The variables in `BP,SAO2`, of a query or a joint, by name or number."""
+    """Return the variables in `BP,SAO2`, given by name or number, of a query or a joint distribution."""
     names = _items(text)
     if not names:
-        raise OptionError("expected names of variables with commas between them, as in BP,SAO2; found none")
+        raise OptionError("expected names of variables separated by commas, such as BP,SAO2; found an empty list")
     found = [graph.variable(_variable(name, graph)) for name in names]
     twice = next((name for n, name in enumerate(names) if found[n] in found[:n]), None)
     if twice is not None:
-        raise ModelError(f"variable {twice} is named twice; give it once")
+        raise ModelError(f"variable {twice} is named twice; name it once")
     return found
 
 
 def _items(text: str) -> list[str]:
-    """The parts of a list with commas; quotes around a part keep its own."""
+    """Return the parts of a list that is separated by commas; a part in quotes may contain commas."""
     try:
         rows = list(csv.reader([text], skipinitialspace=True, strict=True))
     except csv.Error as error:
-        raise OptionError(f"expected names with commas between them, found {brief(text)} ({error})") from None
+        raise OptionError(f"expected names separated by commas, found {brief(text)} ({error})") from None
     return [item.strip() for row in rows for item in row if item.strip()]
 
 
@@ -65,7 +65,7 @@ def _number(text: str) -> int | str:
 
 
 def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = None) -> str:
-    """An answer as a table of variables and states by name; without `query` of all variables that are not observed."""
+    """Return an answer as a table of names; without a `query`, it lists all unobserved variables."""
     s = graph.structure
     if result.task is Task.PR and result.log_z is not None:
         return f"ln Z  {result.log_z:.10g}\nlog10 Z  {result.log_z / math.log(10):.10g}\n"
@@ -84,7 +84,7 @@ def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = N
 
 
 def by_name(result: Result, graph: FactorGraph, query: Sequence[int]) -> dict[str, object]:
-    """The same for JSON: for each variable its state, or the probability of each of its states."""
+    """Return the same for JSON: for each variable its state, or the probability of each state."""
     s = graph.structure
     found: dict[str, object] = {}
     for i in query:

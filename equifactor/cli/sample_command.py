@@ -1,4 +1,4 @@
-"""`equifactor sample`: assignments drawn from a model, as CSV with names or as a numpy archive."""
+"""`equifactor sample`: samples of a model, as CSV with names or as a NumPy archive."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from equifactor.base.errors import OptionError
-from equifactor.cli.completions import model_files, words
+from equifactor.cli.completions import words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import EvidencePaths, InputFormat, Plugins, Sample, example
+from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPath, Plugins, Sample, Seed, Strict, example
 
 if TYPE_CHECKING:
     from equifactor.questions.samples import Samples
@@ -23,38 +23,33 @@ EXAMPLE = example(
 
 
 def sample(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL", autocompletion=model_files, help="A model file, as for equifactor solve; - is stdin."
-        ),
-    ],
-    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=0, help="How many samples.")] = 1000,
+    model: ModelPath,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=0, help="Number of samples.")] = 1000,
     evidence: EvidencePaths = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same samples.")] = 0,
+    seed: Seed = 0,
     solver: Annotated[
         str,
         typer.Option(
             metavar="SPEC",
             autocompletion=words("auto", "exact", "blocks"),
-            help="auto, exact to have exact samples or none, or blocks for chains.",
+            help="exact for exact samples or an error, blocks for Markov chains, or auto.",
         ),
     ] = "auto",
-    time_limit: Annotated[float | None, typer.Option(metavar="S", help="Seconds; then fewer samples come.")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds; after them, the samples drawn so far are written.")
+    ] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="A .csv (also .gz, .xz) or .npz file; - is stdout.")
     ] = "-",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 unless the status is exact or converged.")
-    ] = False,
+    strict: Strict = False,
     format: InputFormat = None,
     sample: Sample = None,
     plugin: Plugins = None,
 ) -> None:
-    """Draw samples from a model, given evidence: a line of names, then a line of states for each.
+    """Draw samples from a model, given evidence: a line of names, then one line of states per sample.
 
-    Samples are independent and exact where an elimination plan fits in memory. Elsewhere they are states of Markov
-    chains; stderr says whether the chains agree.
+    Samples are independent and exact if an elimination plan fits in memory. Otherwise they are states of Markov
+    chains, and a note on stderr tells whether the chains agree.
     """
     from equifactor.base.files import check_writable, split_name, write_bytes, write_text
     from equifactor.questions.sample import sample as draw
@@ -62,7 +57,9 @@ def sample(
     check_writable(output)
     suffix = split_name(output)[1]
     if output != "-" and suffix not in ("", ".csv", ".npz"):
-        raise OptionError(f"{output}: samples are written as .csv (also .csv.gz, .csv.xz) or .npz, found {suffix}")
+        raise OptionError(
+            f"{output}: samples are written to a .csv (also .csv.gz, .csv.xz) or .npz file, found the suffix {suffix}"
+        )
     graphs = ModelReader([model], evidence, format, sample)
     for path, graph in graphs:
         drawn = draw(graph, count, seed=seed, solver=solver, time_limit=time_limit, progress=True)
@@ -76,12 +73,11 @@ def sample(
             raise typer.Exit(Exit.INTERRUPTED)
         if strict and not drawn.status.solved:
             raise typer.Exit(Exit.UNSOLVED)
-    if graphs.failed:
-        raise typer.Exit(Exit.BAD_INPUT)
+    graphs.exit_if_failed()
 
 
 def _archive(drawn: Samples) -> bytes:
-    """States [n, V] and the names of variables and states, without pickles."""
+    """Return an archive of the states [n, V] and of the names of variables and states, without pickles."""
     import numpy as np
 
     s = drawn.graph.structure

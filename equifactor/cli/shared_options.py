@@ -1,4 +1,4 @@
-"""Arguments and options that several subcommands share, and the example at the end of every help text."""
+"""Arguments and options that several subcommands share, and the example that ends every help text."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from equifactor.cli.completions import format_names, model_files
+from equifactor.cli.completions import format_names, model_files, public_collections, solver_specs, words
 
 
 def _load_plugins(files: list[str] | None) -> list[str] | None:
-    """Make the solvers of the files known before the command looks at a solver."""
+    """Register the solvers of the files before the command reads the name of a solver."""
     if files:
         from equifactor.solving.plugins import load_file
 
@@ -27,18 +27,24 @@ ModelPaths = Annotated[
         help="Model files, by suffix .uai .lg .fg .cnf .wcsp .cfn .bif .xmlbif .net .xdsl, also .gz, .xz; - is stdin.",
     ),
 ]
+ModelPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", autocompletion=model_files, help="A model file, as for equifactor solve; - is stdin."
+    ),
+]
 EvidencePaths = Annotated[
     list[str] | None,
     typer.Option(
         "--evidence",
         "-e",
         metavar="FILE",
-        help='UAI evidence: one file for all models, or one for each; or "HR=HIGH,CO=LOW" by name.',
+        help='UAI evidence file, one for all models or one for each; or observations such as "HR=HIGH,CO=LOW".',
     ),
 ]
 Sample = Annotated[
     int | None,
-    typer.Option("--sample", metavar="N", help="Which sample, from 0, of evidence files that hold several."),
+    typer.Option("--sample", metavar="N", help="Which sample of an evidence file with several, counted from 0."),
 ]
 InputFormat = Annotated[
     str | None,
@@ -49,19 +55,55 @@ InputFormat = Annotated[
         help="Format of the models: uai, lg, fg, cnf, wcsp, bif, xmlbif, net, xdsl or cfn; default by suffix.",
     ),
 ]
+TaskName = Annotated[
+    str,
+    typer.Option(
+        "--task",
+        "-t",
+        metavar="MAR|PR|MAP",
+        autocompletion=words("MAR", "PR", "MAP"),
+        help="MAR for marginals, PR for ln Z, MAP for the most probable assignment.",
+    ),
+]
+SolverSpec = Annotated[
+    str,
+    typer.Option(
+        "--solver",
+        "-s",
+        metavar="SPEC",
+        autocompletion=solver_specs,
+        help='A solver such as bp or "bp(damping=0.5)", or a trained model file; see equifactor solvers.',
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of all random numbers.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Exit with status 1 unless every status is exact, optimal or converged.")
+]
+Collections = Annotated[
+    str | None,
+    typer.Option(
+        "--collection",
+        metavar="NAME,..",
+        autocompletion=public_collections,
+        help="Only these collections, such as MAR or Grids,DBN; default all.",
+    ),
+]
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
         "--plugin",
         metavar="FILE",
         callback=_load_plugins,
-        help="A Python file that registers solvers of your own (docs/solvers/own.md); may be repeated.",
+        help="A Python file that registers your own solvers (docs/solvers/own.md); may be repeated.",
     ),
 ]
 Tolerance = Annotated[
     float,
     typer.Option(
-        metavar="X", min=0.0, help="How far natural logs of table entries may be apart; 0 wants equal numbers."
+        metavar="X",
+        min=0.0,
+        help="Largest difference between the natural logs of two table entries that count as equal.",
     ),
 ]
 Cluster = Annotated[
@@ -75,10 +117,10 @@ Cluster = Annotated[
 
 
 def names_in(text: str | None) -> list[str] | None:
-    """The names in `A,B`; None, which stands for all, where nothing is given."""
+    """Return the names in `A,B`, or None, which means all, if the text is empty or None."""
     return [name.strip() for name in text.split(",") if name.strip()] if text else None
 
 
 def example(*lines: str) -> str:
-    """The last paragraph of a help text; `\\b` keeps its lines as they are."""
+    """Return the last paragraph of a help text; `\\b` keeps typer from joining its lines."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)

@@ -14,10 +14,22 @@ import typer
 from equifactor.base.errors import EquifactorError, OptionError, SolveError
 from equifactor.base.status import Task
 from equifactor.cli.answer_writer import AnswerWriter
-from equifactor.cli.completions import solver_specs, words
+from equifactor.cli.completions import words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPaths, Plugins, Sample, example
+from equifactor.cli.shared_options import (
+    EvidencePaths,
+    InputFormat,
+    JsonLines,
+    ModelPaths,
+    Plugins,
+    Sample,
+    Seed,
+    SolverSpec,
+    Strict,
+    TaskName,
+    example,
+)
 
 if TYPE_CHECKING:
     from equifactor.questions.joint import Joint
@@ -35,64 +47,52 @@ EXAMPLE = example(
 def solve(
     models: ModelPaths,
     evidence: EvidencePaths = None,
-    task: Annotated[
-        str,
-        typer.Option(
-            metavar="MAR|PR|MAP",
-            autocompletion=words("MAR", "PR", "MAP"),
-            help="Marginals, ln Z, or the most probable assignment.",
-        ),
-    ] = "MAR",
-    solver: Annotated[
-        str,
-        typer.Option(
-            metavar="SPEC", autocompletion=solver_specs, help='Such as bp or "bp(damping=0.5)"; see equifactor solvers.'
-        ),
-    ] = "auto",
+    task: TaskName = "MAR",
+    solver: SolverSpec = "auto",
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Seconds per model; then the best answer so far is given."),
+        typer.Option(metavar="S", help="Seconds per model; after them, the best answer so far is written."),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of solvers that draw random numbers.")] = 0,
+    seed: Seed = 0,
     device: Annotated[
         str, typer.Option(metavar="D", autocompletion=words("cpu", "cuda"), help="cpu, cuda or cuda:0.")
     ] = "cpu",
     dtype: Annotated[
         str,
         typer.Option(
-            metavar="TYPE", autocompletion=words("float64", "float32"), help="float64 or float32, of the torch engine."
+            metavar="TYPE",
+            autocompletion=words("float64", "float32"),
+            help="float64 or float32, for solvers that run in torch.",
         ),
     ] = "float64",
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per line and model, logarithms natural.")
-    ] = False,
+    as_json: JsonLines = False,
     query: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="Only these variables, as in BP,SAO2: a table by name, or a key of --json."),
+        typer.Option(
+            metavar="NAMES", help="Only these variables, such as BP,SAO2: a table of names, or a key of --json."
+        ),
     ] = None,
     joint: Annotated[
         str | None,
-        typer.Option(metavar="NAMES", help="The joint distribution of these variables, as in BP,SAO2."),
+        typer.Option(metavar="NAMES", help="The joint distribution of these variables, such as BP,SAO2."),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 unless every status is exact, optimal or converged.")
-    ] = False,
+    strict: Strict = False,
     format: InputFormat = None,
     sample: Sample = None,
     plugin: Plugins = None,
 ) -> None:
-    """Answer models: one answer each, in order.
+    """Solve models, one after the other: marginals, ln Z or the most probable assignment.
 
-    Answers are in the format of the UAI competitions (PR in log10), or JSON lines with --json. On a terminal a model
-    with names is answered by a table of names, and so are --query and --joint anywhere.
+    Answers are in the format of the UAI competitions (PR in log10), or JSON lines with natural logarithms. Models with
+    names are answered by a table of names on a terminal; --query and --joint always print a table of names.
 
     \b
     Exit status:
       0    done
-      1    under --strict a status that is not solved, or -o FILE lacks an answer
+      1    under --strict an unsolved status, or -o FILE lacks an answer
       2    wrong usage
       3    unreadable or invalid input, unwritable output
       130  interrupted, after the best answer so far
@@ -107,7 +107,7 @@ def solve(
     }  # fmt: skip
     solve_graph([], **options)  # checks the options before any file is read
     if joint is not None and parse_task(task) is Task.MAP:
-        raise OptionError("--joint asks for probabilities, and MAP gives one assignment: use --task MAR")
+        raise OptionError("--joint needs probabilities, but --task MAP computes one assignment: use --task MAR")
     graphs = ModelReader(models, evidence, format, sample)
     unsolved = False
     interrupts = Clock.interrupts
@@ -130,20 +130,19 @@ def solve(
                     answer += "" if found is None else "\n" * bool(answer) + f"{found.table()}\n"
                 _give(result, path, answers, answer, as_json)
                 unsolved |= not result.status.solved or (joint is not None and found is None)
-            if Clock.interrupts > interrupts:  # whatever the status: the run may have been as good as done
+            if Clock.interrupts > interrupts:  # Checked for any status: the run may have finished despite Ctrl-C.
                 if n + 1 + graphs.failed < len(graphs):
-                    say(f"interrupted after {path}: the models that follow it were not solved")
+                    say(f"interrupted after {path}; the models after it were not solved")
                 raise typer.Exit(Exit.INTERRUPTED)
             if report is not None:
                 report(n + 1, len(graphs), path)
-    if graphs.failed:
-        raise typer.Exit(Exit.BAD_INPUT)
+    graphs.exit_if_failed()
     if (strict and unsolved) or (output is not None and not answers.complete):
         raise typer.Exit(Exit.UNSOLVED)
 
 
 def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json: bool) -> None:
-    """Hand one answer on, and say on stderr what the reader should know about it."""
+    """Write one answer, and on stderr what the reader should know about it."""
     if answer:
         answers.add(answer)
     if not result.status.solved or result.log_score == -math.inf:
@@ -153,7 +152,7 @@ def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json
 
 
 def _joint(result: Result, variables: list[int], path: str) -> Joint | None:
-    """The joint distribution that was asked for; where there is none, stderr says why."""
+    """Return the joint distribution of the variables, or None after a note on stderr that says why it is missing."""
     from equifactor.questions.asking import numbered_joint
 
     if not result.answered:
@@ -177,7 +176,7 @@ def _as_json(result: Result, path: str, query: list[int] | None, joint: Joint | 
 
 
 def _as_text(result: Result, query: list[int] | None, answers: AnswerWriter) -> str:
-    """The answer in the format of the UAI competitions, or by name for people; nothing where there is none."""
+    """Return the answer in the format of the UAI competitions or as a table of names; empty without an answer."""
     from equifactor.cli.readable_answer import readable
     from equifactor.formats.results import format_map, format_mar, format_pr
 
@@ -190,7 +189,7 @@ def _as_text(result: Result, query: list[int] | None, answers: AnswerWriter) -> 
         return format_mar(result.marginals)
     if result.task is Task.MAP and result.assignment is not None:
         return format_map(result.assignment, "MAP")
-    assert result.log_z is not None  # since it is answered
+    assert result.log_z is not None  # because the result is answered
     return format_pr(result.log_z)
 
 
@@ -200,7 +199,7 @@ def _to_terminal(answers: AnswerWriter) -> bool:
 
 @contextlib.contextmanager
 def _bar_over(graphs: ModelReader, answers: AnswerWriter) -> Iterator[Progress | None]:
-    """Show a bar over many models, unless the answers themselves scroll by; one model has the solver's own bar."""
+    """Show a bar over several models, unless answers go to the terminal; a single model has the solver's own bar."""
     from equifactor.base.progress import bar
 
     with bar(len(graphs) > 1 and not _to_terminal(answers), "solving") as report:

@@ -1,4 +1,4 @@
-"""`equifactor solvers`: which solvers there are, and the options of each."""
+"""`equifactor solvers`: the list of solvers, and the options of each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from equifactor.base.errors import FormatError, MissingPackageError
 from equifactor.cli.completions import solvers_by_name
 from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Plugins, example
-from equifactor.text_tables import fitted
+from equifactor.show.text_tables import fitted
 
 if TYPE_CHECKING:
     from equifactor.solving.solver import Solver
@@ -28,7 +28,7 @@ def solvers(
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """List the solvers: name, tasks, symmetries and one line; with NAME, its options.
+    """List the solvers with tasks, symmetries and a summary; with NAME, describe the options of one solver.
 
     Symmetries are the relabellings that the answers follow: of variables and factors (global), of the order of
     each factor's variables (local variable), and of the states of each variable (variable assignment).
@@ -44,7 +44,7 @@ def solvers(
             found = solver_class(known)
         except MissingPackageError as error:
             rows.append((known, "-", "-", str(error)))
-        except FormatError as error:  # a broken package of somebody else must not hide the others
+        except FormatError as error:  # A broken plugin must not hide the other solvers.
             say(str(error))
         else:
             rows.append((known, " ".join(found.tasks), _symmetries(found), found.summary()))
@@ -60,7 +60,7 @@ def _symmetries(cls: type[Solver]) -> str:
 
 
 def _describe(cls: type[Solver]) -> str:
-    """The text of the class, then one row per option."""
+    """Return the docstring of the class, then one row per option."""
     lines = [line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines()]
     text = f"{cls.name}: " + "\n".join(lines)
     width = terminal_width()
@@ -74,7 +74,7 @@ def _describe(cls: type[Solver]) -> str:
         for f in dataclasses.fields(cls)
     ]
     if not rows:
-        return f"{head}It has no options."
+        return f"{head}This solver has no options."
     return head + fitted([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows], terminal_width())
 
 
@@ -90,7 +90,7 @@ def _value(value: Any) -> str:
 
 
 def _range(meta: typing.Mapping[str, Any]) -> str:
-    """The range of an option as `0 <= x < 1`, with those ends that it has."""
+    """Return the range of an option, such as `0 <= x < 1`; either end may be missing."""
     low, high, below = meta.get("low"), meta.get("high"), meta.get("below")
     end = f" <= {high:g}" if high is not None else f" < {below:g}" if below is not None else ""
     return (f"{low:g} <= x" if low is not None else "x" if end else "") + end

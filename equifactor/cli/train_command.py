@@ -44,7 +44,10 @@ def _run(
         ),
     ],
     out: Annotated[
-        str, typer.Option("--out", "-o", metavar="FILE", help="Model file; the log and the checkpoint go beside it.")
+        str,
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Model file to write; the log and the checkpoint go beside it."
+        ),
     ],
     task: Annotated[
         str,
@@ -62,7 +65,7 @@ def _run(
             "--start", metavar="FILE", autocompletion=trained_models, help="Start from the weights of this model file."
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint beside FILE.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint beside FILE.")] = False,
     plugin: Plugins = None,
     **settings: Any,
 ) -> None:
@@ -70,7 +73,7 @@ def _run(
         from equifactor.cli.decoder_training import train_decoder
 
         if start is not None or resume:
-            raise OptionError("--start and --resume are for networks of MAR and MAP; --task DECODE starts anew")
+            raise OptionError("--start and --resume need --task MAR or MAP; --task DECODE always trains from scratch")
         return train_decoder(kind, data, out, _network_settings(kind, network or []), settings)
     from equifactor.learning.training.trainer import train as run_training
 
@@ -84,10 +87,10 @@ def _run(
     for sentence in trained.left_out:
         print(f"left out {sentence}", file=sys.stderr)
     measures = ", ".join(f"{name} {value:.6g}" for name, value in trained.metrics.items() if name != "epoch")
-    untrained = "" if trained.metrics["epoch"] else " (the untrained network: nothing did better)"
+    untrained = "" if trained.metrics["epoch"] else " (the untrained network: no epoch was better)"
     print(f"{trained.path}: best in epoch {trained.metrics['epoch']}{untrained}, validation {measures}")
     if not trained.finished:
-        print(f"stopped before the end: add --resume to go on from {trained.path}", file=sys.stderr)
+        print(f"stopped before the end; add --resume to continue {trained.path}", file=sys.stderr)
         raise typer.Exit(Exit.INTERRUPTED if Clock.interrupts > before else Exit.UNSOLVED)
 
 
@@ -96,13 +99,13 @@ def _network_settings(kind: str, texts: list[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
-            raise OptionError(f"--set takes NAME=VALUE, such as channels=32; found {text!r} for {kind}")
+            raise OptionError(f"--set expects NAME=VALUE, such as channels=32; found {text!r} for {kind}")
         settings[name] = parse_value(value)
     return settings
 
 
 def _with_settings(function: Callable[..., None]) -> Callable[..., None]:
-    """The function with one option per field of `TrainingSettings` in place of its `**settings`."""
+    """Return the function with one option per field of `TrainingSettings` in place of its `**settings`."""
     hints = typing.get_type_hints(TrainingSettings)
     known = typing.get_type_hints(function, include_extras=True)
     own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -126,7 +129,7 @@ def _with_settings(function: Callable[..., None]) -> Callable[..., None]:
 
     train.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     train.__annotations__ = {p.name: p.annotation for p in parameters}
-    train.__doc__ = "Train a network on models whose answers are computed exactly; for MAP, on their best known scores."
+    train.__doc__ = "Train a network on models with exactly computed answers; for MAP, on their best known scores."
     return train
 
 

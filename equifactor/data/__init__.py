@@ -1,7 +1,7 @@
 """Public collections of models with known answers, for evaluation and training.
 
-The models are not part of the package. A folder holds them: one that was made by `download`, one like it
-(`index.json` beside the models), or any folder of model files, whose answers are then unknown.
+The models are not part of the package but in a folder: one made by `download`, one like it (`index.json` beside the
+models), or any folder of model files, whose answers are then unknown.
 
 collections.py  the instances of a folder
 public.py       `download`: the public collections, checked against recorded hashes

@@ -1,4 +1,4 @@
-"""The instances of a collection: where their files are and what is known about their answers."""
+"""The instances of a collection: the paths of their files and their known answers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
 
-INDEX = "index.json"
-FOLDER = "EQUIFACTOR_DATA"  # the environment variable that names the folder where none is given
+INDEX = "index.json"  # The file that lists the models of a folder.
+FOLDER = "EQUIFACTOR_DATA"  # The environment variable with the default folder.
 _SUFFIXES = (".uai", ".uai.gz", ".uai.xz")
-_MIXED = frozenset(("MAR",))  # collections of several families, told apart by the name before the number
+# Collections of several families; the family of a model is its name without the number at the end.
+_MIXED = frozenset(("MAR",))
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One model with its evidence, and the answers that are known; logarithms are natural.
+    """One model with its evidence and its known answers; logarithms are natural.
 
-    `record` is its entry in `index.json`, empty where the folder has none.
+    `record` is its entry in `index.json`; it is empty if the folder has no index.
     """
 
     collection: str
@@ -45,22 +46,22 @@ class Instance:
 
     @property
     def family(self) -> str:
-        """What tables of results group by: the collection, or in a mixed one the kind of model."""
+        """The group of the model in tables of results: its collection, or its family in a mixed collection."""
         return re.sub(r"_\d+$", "", self.name) if self.collection in _MIXED else self.collection
 
     @property
     def split(self) -> str | None:
-        """The part of the collection, `train` or `test`; None where it is not divided."""
+        """The part of the collection, `train` or `test`; None if the collection is not split."""
         return self.record.get("split")
 
     @property
     def log_z(self) -> float | None:
-        """The exact ln Z given the evidence, where it is known."""
+        """The exact ln Z given the evidence, or None if it is unknown."""
         return self.record.get("log_z")
 
     @property
     def map_log_score(self) -> float | None:
-        """The best known log-score of an assignment; `map_is_optimal` says whether it is proved."""
+        """The best known log-score of an assignment, or None; `map_is_optimal` tells whether it is proved."""
         return self.record.get("map_log_score")
 
     @property
@@ -70,7 +71,7 @@ class Instance:
 
     @property
     def map_upper_bound(self) -> float | None:
-        """A proved upper bound on the best log-score, where one is known."""
+        """A proved upper bound on the best log-score, or None if it is unknown."""
         return self.record.get("map_log_score_upper_bound")
 
     def graph(self) -> FactorGraph:
@@ -79,7 +80,7 @@ class Instance:
 
         if not self.path.is_file():
             raise FormatError(
-                f"{self.path}: the model of {self.key} is missing; fetch the collection again with equifactor download"
+                f"{self.path}: the model of {self.key} is missing. Fetch the collection again with equifactor download."
             )
         graph = read_graph(self.path).renamed(self.key)
         if self.evidence_path is None:
@@ -87,18 +88,18 @@ class Instance:
         return graph.condition(read_evidence(self.evidence_path, graph))
 
     def marginals(self) -> Marginals | None:
-        """Read the exact marginals; None where there are none. Published ones have about six digits."""
+        """Read the exact marginals, or return None if they are unknown. Published marginals have about six digits."""
         from equifactor.formats.results import read_mar
 
         return None if self.marginals_path is None else read_mar(self.marginals_path)
 
 
 def collection(folder: str | Path | None = None, name: str | Sequence[str] | None = None) -> list[Instance]:
-    """The instances of one collection, of several, or of all in a folder. Nothing but the index is read.
+    """Return the instances of one, several or all collections of a folder. Only the index is read.
 
     Args:
-        folder: the folder of the models; None takes the one in the environment variable EQUIFACTOR_DATA.
-        name: one name or several, such as `"MAR"` or `["Grids", "DBN"]`, in any case; None takes all.
+        folder: the folder of the models; None takes the folder in the environment variable EQUIFACTOR_DATA.
+        name: one or several names, such as `"MAR"` or `["Grids", "DBN"]`, in upper or lower case; None takes all.
     """
     instances = _instances(_folder(folder))
     if name is None:
@@ -107,13 +108,13 @@ def collection(folder: str | Path | None = None, name: str | Sequence[str] | Non
     wanted = set()
     for part in [name] if isinstance(name, str) else name:
         if part.lower() not in known:
-            raise OptionError(f"there is no collection {part!r}; {choices(part, list(known.values()))}")
+            raise OptionError(f"There is no collection {part!r}; {choices(part, list(known.values()))}")
         wanted.add(known[part.lower()])
     return [i for i in instances if i.collection in wanted]
 
 
 def collection_names(folder: str | Path | None = None) -> list[str]:
-    """The names of the collections in a folder, in the order of its index."""
+    """Return the names of the collections in a folder, in the order of its index."""
     return list(dict.fromkeys(i.collection for i in _instances(_folder(folder))))
 
 
@@ -121,11 +122,11 @@ def _folder(folder: str | Path | None) -> Path:
     given = folder if folder is not None else os.environ.get(FOLDER)
     if given is None:
         raise OptionError(
-            f"no folder of models is given: name one or set {FOLDER}; equifactor download FOLDER fetches one"
+            f"No folder of models is given. Pass a folder or set {FOLDER}; `equifactor download FOLDER` fetches one."
         )
     path = Path(given)
     if not path.is_dir():
-        raise FormatError(f"{path}: there is no such folder; equifactor download {path} would make it")
+        raise FormatError(f"{path}: there is no such folder. Fetch it with `equifactor download {path}`.")
     return path
 
 
@@ -133,22 +134,22 @@ def _instances(folder: Path) -> list[Instance]:
     index = folder / INDEX
     found = _from_index(folder, index) if index.is_file() else _from_files(folder)
     if not found:
-        raise FormatError(f"{folder}: expected {INDEX} or model files ({' '.join(_SUFFIXES)}), found neither")
+        raise FormatError(f"{folder}: expected {INDEX} or model files ({' '.join(_SUFFIXES)}), found neither.")
     return found
 
 
 def _from_index(folder: Path, index: Path) -> list[Instance]:
-    """One instance per record; a record needs `collection` and `name`, all else is optional."""
+    """Return one instance per record; a record needs `collection` and `name`, everything else is optional."""
     try:
         records = json.loads(index.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise FormatError(f"{index}: cannot read it: {error}") from None
+        raise FormatError(f"{index}: cannot read this file: {error}") from None
     if not isinstance(records, list):
-        raise FormatError(f"{index}: expected a list of records, found {type(records).__name__}")
+        raise FormatError(f"{index}: expected a list of records, found an object of type {type(records).__name__}")
     instances = []
     for n, record in enumerate(records):
         if not isinstance(record, dict) or not all(isinstance(record.get(k), str) for k in ("collection", "name")):
-            raise FormatError(f"{index}: record {n} must be an object with the texts collection and name")
+            raise FormatError(f"{index}: record {n} must be an object with the texts `collection` and `name`.")
         at, name = folder / record["collection"], record["name"]
         marginals = record.get("marginals")
         instances.append(
@@ -156,7 +157,7 @@ def _from_index(folder: Path, index: Path) -> list[Instance]:
                 record["collection"],
                 name,
                 _first(at, [name + s for s in _SUFFIXES]) or at / f"{name}.uai.gz",
-                # Stated evidence must be there: a model solved without it would be another model.
+                # Evidence that the index lists must exist: without it, the model would be a different one.
                 _evidence(at / f"{name}.uai.evid", record.get("evidence_count")),
                 folder / marginals if marginals else None,
                 record,
@@ -166,13 +167,13 @@ def _from_index(folder: Path, index: Path) -> list[Instance]:
 
 
 def _evidence(path: Path, count: int | None) -> Path | None:
-    if count is None:  # not stated, so that the presence of a file decides
+    if count is None:  # the index does not tell, so the evidence is used if the file exists
         return path if path.is_file() else None
     return path if count else None
 
 
 def _from_files(folder: Path) -> list[Instance]:
-    """One instance per model file below the folder; results beside it in the competitions' formats are its answers."""
+    """Return one instance per model file below the folder; result files beside it are its answers."""
     from equifactor.formats.results import read_pr
 
     instances = []

@@ -1,4 +1,4 @@
-"""Bytes of files in public repositories, over https or from a local copy; archives are unpacked once."""
+"""Fetching files of public repositories over https or from a local copy; archives are unpacked once."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from typing import IO, Any
 from equifactor.base.errors import FormatError, OptionError
 from equifactor.base.files import make_folder, write_bytes
 
-_TRIES = 3
-_TIMEOUT = 60.0  # seconds without a byte before a try is given up
-_LARGEST = 2**30  # bytes that one file may have; the largest archive is far below
+_TRIES = 3  # Attempts to fetch a file. Chosen by hand.
+_TIMEOUT = 60.0  # Seconds without a byte before an attempt is stopped. Chosen by hand.
+_MAX_BYTES = 2**30  # The largest size of a file; all archives are far smaller.
 _ARCHIVES = (".tgz", ".tar.gz", ".zip")
-_WANTED = (".uai", ".evid")  # suffixes of the members that are kept
+_WANTED = (".uai", ".evid")  # Suffixes of the members of an archive that are unpacked.
 
 
 class Fetcher:
-    """Fetches files by their names: `owner/name: path`, or `owner/name: archive:member`.
+    """A fetcher of files by names of the form `owner/name: path` or `owner/name: archive:member`.
 
     Args:
         source: an https address with the fields {repository} and {path}, or a local folder that holds
@@ -39,15 +39,18 @@ class Fetcher:
         self.source = source
         self.cache = cache
         if isinstance(source, str) and "://" in source and not (self.remote and source.startswith("https://")):
-            raise OptionError(f"expected https://.. with {{repository}} and {{path}}, or a folder, found {source!r}")
+            raise OptionError(
+                "The source must be an https:// address with the fields {repository} and {path}, or a folder; "
+                f"found {source!r}."
+            )
 
     def text(self, name: str) -> bytes:
-        """The content of a file, or of a member of an archive."""
+        """Return the content of a file or of a member of an archive."""
         repository, path, member = _parts(name)
         return self._get(repository, path) if member is None else self._member(repository, path, member)
 
     def evidence(self, model: str) -> bytes:
-        """The evidence that goes with a model: beside it, or in the folder `evid` beside the folder `uai`."""
+        """Return the evidence of a model: the file beside it, or in the folder `evid` beside the folder `uai`."""
         repository, path, member = _parts(model)
         if member is not None:
             return self._member(repository, path, f"{member}.evid")
@@ -63,31 +66,31 @@ class Fetcher:
         shutil.rmtree(self.cache, ignore_errors=True)
 
     def _member(self, repository: str, path: str, member: str) -> bytes:
-        """One member, found by its name without folders: archives put models and evidence in different ones."""
+        """Return one member by its name without folders: archives put models and evidence into different folders."""
         folder = self.cache / hashlib.sha256(f"{repository}/{path}".encode()).hexdigest()[:16]
         if not (folder / "complete").is_file():
             _unpack(self._get(repository, path), path, folder)
-        place = folder / Path(member).name
-        if not place.is_file():
-            raise FormatError(f"{path} has no member {Path(member).name}")
-        return place.read_bytes()
+        file = folder / Path(member).name
+        if not file.is_file():
+            raise FormatError(f"{path}: the archive has no member {file.name}.")
+        return file.read_bytes()
 
     def _get(self, repository: str, path: str) -> bytes:
         if self.remote:
             data = _get_https(str(self.source).format(repository=repository, path=urllib.parse.quote(path)))
         else:
-            place = Path(self.source) / repository / path
-            if not place.is_file():
-                raise FormatError(f"{place}: there is no such file")
-            data = place.read_bytes()
+            file = Path(self.source) / repository / path
+            if not file.is_file():
+                raise FormatError(f"{file}: there is no such file.")
+            data = file.read_bytes()
         if data.startswith(b"version https://git-lfs"):
-            raise FormatError(f"{path}: the repository answers with a pointer to large-file storage, not with the file")
+            raise FormatError(f"{path}: the repository returned a pointer to large-file storage instead of the file.")
         return data
 
 
 @contextlib.contextmanager
 def temporary_file(target: Path, data: bytes) -> Iterator[Path]:
-    """Make a file with this content beside the target, for a reader that wants a path; it is gone at the end."""
+    """Yield the path of a temporary file with this content beside the target, for a reader that needs a path."""
     path = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     make_folder(target.parent)
     try:
@@ -98,7 +101,7 @@ def temporary_file(target: Path, data: bytes) -> Iterator[Path]:
 
 
 class _HttpsOnly(urllib.request.HTTPRedirectHandler):
-    """Follows only redirects that stay with https."""
+    """A handler that follows only redirects to https addresses."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if not newurl.startswith("https://"):
@@ -112,41 +115,41 @@ def _get_https(url: str) -> bytes:
     for _ in range(_TRIES):
         try:
             with opener.open(url, timeout=_TIMEOUT) as answer:
-                data: bytes = answer.read(_LARGEST + 1)
+                data: bytes = answer.read(_MAX_BYTES + 1)
                 expected = answer.headers.get("Content-Length")
-            if len(data) > _LARGEST:
-                raise FormatError(f"{url}: is larger than {_LARGEST >> 20} MiB")
+            if len(data) > _MAX_BYTES:
+                raise FormatError(f"{url}: the file is larger than {_MAX_BYTES >> 20} MiB.")
             if expected is None or int(expected) == len(data):
                 return data
-            reason = f"{len(data)} of {expected} bytes came"
+            reason = f"only {len(data)} of {expected} bytes arrived"
         except urllib.error.HTTPError as error:
             if error.code < 500:
-                raise FormatError(f"{url}: the server answers {error.code} {error.reason}") from None
-            reason = f"the server answers {error.code}"
+                raise FormatError(f"{url}: the server answered {error.code} {error.reason}.") from None
+            reason = f"the server answered {error.code}"
         except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
             reason = str(getattr(error, "reason", error))
-    raise FormatError(f"{url}: cannot fetch it after {_TRIES} tries: {reason}")
+    raise FormatError(f"{url}: cannot fetch this file after {_TRIES} attempts: {reason}.")
 
 
 def _parts(name: str) -> tuple[str, str, str | None]:
-    """Repository, path and member of a name such as `owner/name: a/b.tgz:c/d.uai`; None where it has no member."""
+    """Return the repository, path and member (or None) of a name such as `owner/name: a/b.tgz:c/d.uai`."""
     repository, _, rest = name.partition(": ")
     path, colon, member = rest.partition(":")
     if colon and not path.endswith(_ARCHIVES):
-        raise FormatError(f"{name}: expected an archive before the colon")
+        raise FormatError(f"{name}: the part before the colon is not an archive ({' '.join(_ARCHIVES)}).")
     return repository, path, member if colon else None
 
 
 def _unpack(data: bytes, path: str, folder: Path) -> None:
-    """Put the models and evidence of an archive into one folder; the file `complete` marks that all are there."""
+    """Unpack the models and evidence of an archive into one folder; the file `complete` marks that it is finished."""
     with temporary_file(folder / "archive", data) as archive:
         try:
             for name, handle in _members(archive, path):
                 if name.endswith(_WANTED):
-                    # The name is taken without its folders, so that no member can leave this folder.
-                    write_bytes(folder / Path(name).name, handle.read(_LARGEST))
+                    # Folders in the name are dropped, so that no member can be written outside of this folder.
+                    write_bytes(folder / Path(name).name, handle.read(_MAX_BYTES))
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
-            raise FormatError(f"{path} is a broken archive ({error}); try again") from None
+            raise FormatError(f"{path}: the archive is damaged ({error}). Try again.") from None
     write_bytes(folder / "complete", b"")
 
 

@@ -1,8 +1,8 @@
-"""Fetch the public UAI collections, checked against recorded hashes; a download can be interrupted and continued.
+"""Fetching the public UAI collections, checked against recorded hashes. An interrupted download can be continued.
 
-The list of models ships with the package: `uai.jsonl` says where each comes from, its hash and the known answers.
-Models are checked by the SHA-256 of their text, evidence and marginals by that of their content, because those
-come in several layouts. A file that is already there and has the right hash is not fetched again.
+The package contains the list of models: `uai.jsonl` has the source, the hash and the known answers of each. Models are
+checked by the SHA-256 of their text. Evidence and marginals are checked by the SHA-256 of their content, because their
+files have several layouts. A file that exists and has the right hash is not fetched again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from equifactor.solving.solver import Progress
 
 PUBLIC = "https://raw.githubusercontent.com/{repository}/HEAD/{path}"
-_CACHE = ".archives"  # folder of unpacked archives, which is kept until everything is there
+_CACHE = ".archives"  # The folder of unpacked archives, which is deleted when all models are fetched.
 
 
 def download(
@@ -38,17 +38,17 @@ def download(
     source: str | Path = PUBLIC,
     progress: Progress | bool = False,
 ) -> list[Instance]:
-    """Fetch collections into a folder and return their instances; call it again to go on after a failure.
+    """Fetch collections into a folder and return their instances; call it again to continue after a failure.
 
     Args:
-        folder: gets one folder per collection and `index.json`; it is made when missing.
-        names: collections, such as `["MAR"]`; None takes all.
+        folder: the folder for the models, with one folder per collection and `index.json`; created if missing.
+        names: the names of collections, such as `["MAR"]`; None takes all.
         source: an https address with the fields {repository} and {path}, or a local folder that holds
-            `owner/name/path` as the repositories have it.
+            `owner/name/path` with the paths of the repositories.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
 
-    Raises `FormatError` at the end when something could not be fetched or is not what was recorded; what could be
-    fetched stays, and the index names only that.
+    Raises `FormatError` at the end if a file could not be fetched or has a wrong hash. All other files stay, and the
+    index lists only complete models.
     """
     records = _chosen(names)
     target = Path(folder)
@@ -64,25 +64,27 @@ def download(
                 report(n + 1, len(records), f"{record['collection']}/{record['name']}")
     _write_index(target)
     if failures:
-        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        raise FormatError(f"{len(failures)} of {len(records)} models could not be fetched: {failures[0]}{more}")
+        raise FormatError(
+            f"{len(failures)} of {len(records)} models could not be fetched. Repeat the download to continue. The "
+            f"first error is: {failures[0]}"
+        )
     fetch.clear()
     return collection(target, None if names is None else sorted({r["collection"] for r in records}))
 
 
 def manifest() -> list[dict[str, Any]]:
-    """The shipped list of models: one record each, with the fields of `index.json` and the hashes."""
+    """Return the list of public models: one record each, with the fields of `index.json` and the hashes."""
     text = (files("equifactor.data") / "uai.jsonl").read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
 def evidence_digest(evidence: Mapping[int, int]) -> str:
-    """The SHA-256 of the observed states, whatever the layout of the file."""
+    """Return the SHA-256 of the observed states, which does not depend on the layout of the file."""
     return hashlib.sha256(" ".join(f"{i}={x}" for i, x in sorted(evidence.items())).encode()).hexdigest()
 
 
 def marginals_digest(marginals: Marginals) -> str:
-    """The SHA-256 of the cardinalities and probabilities as numbers."""
+    """Return the SHA-256 of the cardinalities and probabilities as numbers."""
     card = np.diff(marginals.ptr).astype("<i8").tobytes()
     return hashlib.sha256(card + marginals.values.astype("<f8").tobytes()).hexdigest()
 
@@ -95,7 +97,7 @@ def _chosen(names: Sequence[str] | None) -> list[dict[str, Any]]:
     by_name = {k.lower(): k for k in known}
     for name in names:
         if name.lower() not in by_name:
-            raise OptionError(f"there is no collection {name!r}; {choices(name, known)}")
+            raise OptionError(f"There is no collection {name!r}; {choices(name, known)}")
     wanted = {by_name[n.lower()] for n in names}
     return [r for r in records if r["collection"] in wanted]
 
@@ -104,14 +106,14 @@ def _chosen(names: Sequence[str] | None) -> list[dict[str, Any]]:
 
 
 def _fetch_instance(record: Mapping[str, Any], folder: Path, fetch: Fetcher) -> None:
-    """Fetch the model, then its evidence, then its marginals; each is checked before it takes its place."""
+    """Fetch a model, its evidence and its marginals; each is checked before it is written."""
     at, name = folder / record["collection"], record["name"]
     model = at / f"{name}.uai.gz"
     if not model.is_file() or _text_digest(model) != record["sha256"]:
         text = fetch.text(record["source"])
         found = hashlib.sha256(text).hexdigest()
         if found != record["sha256"]:
-            raise FormatError(f"{record['source']} has the SHA-256 {found}, expected {record['sha256']}")
+            raise FormatError(f"{record['source']}: expected a file with SHA-256 {record['sha256']}, found {found}.")
         make_folder(at)
         write_bytes(model, text)
     if record.get("evidence_sha256"):
@@ -129,7 +131,7 @@ def _fetch_evidence(record: Mapping[str, Any], target: Path, model: Path, fetch:
     with temporary_file(target, fetch.evidence(record["source"])) as path:
         evidence = read_evidence(path, graph)
     if evidence_digest(evidence) != record["evidence_sha256"]:
-        raise FormatError(f"the evidence of {record['source']} is not what was recorded")
+        raise FormatError(f"{record['source']}: its evidence does not have the recorded hash.")
     write_evidence(evidence, target)
 
 
@@ -141,7 +143,7 @@ def _fetch_marginals(record: Mapping[str, Any], target: Path, fetch: Fetcher) ->
     with temporary_file(target, fetch.text(record["marginals_source"])) as path:
         marginals = read_mar(path)
     if marginals_digest(marginals) != record["marginals_sha256"]:
-        raise FormatError(f"{record['marginals_source']} is not what was recorded")
+        raise FormatError(f"{record['marginals_source']}: the marginals do not have the recorded hash.")
     write_mar(marginals, target)
 
 
@@ -156,7 +158,7 @@ def _text_digest(path: Path) -> str:
 
 
 def _write_index(folder: Path) -> None:
-    """Write `index.json` with every listed model whose files are all there."""
+    """Write `index.json` with every public model whose files all exist."""
     present = []
     for record in manifest():
         at = folder / record["collection"]

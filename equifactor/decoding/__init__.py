@@ -1,20 +1,26 @@
-"""Error correction: one code, any number of shots.
+"""Decoding of error-correcting codes: one code, any number of shots.
 
 V bits (errors that may have happened), M checks (detectors that some bit flips), E edges between them, L observables,
-N shots. A log ratio is ln P(0)/P(1), positive where a bit is likely not in error.
+N shots. A log ratio is ln P(0)/P(1), which is positive if a bit is probably not in error.
 
-decoder.py                         `Decoder`: checks what it is given, and calls an engine
-error_model.py, problem.py         the errors of a code; what is left of them to decide
-code_files.py, dem_text.py         codes from files and texts; stim_circuits.py from circuits
+A *lane* is a place of an engine that decodes one shot at a time; when its shot is finished, it takes the next one that
+waits. The engine for the CPU has 16 lanes, which are the numbers of a vector, and the engine for GPUs up to 16,384.
+A *leg* is a run of belief propagation on a shot until its syndrome is met or the iterations of the leg are spent.
+The *channel* states a log ratio for every bit. A bit with memory g has the *effective prior*
+channel + g (posterior - channel) in place of the channel's log ratio.
+
+decoder.py                         `Decoder`: checks its arguments and calls an engine
+error_model.py, problem.py         the errors of a code; the bits and checks that remain to be decoded
+code_files.py, dem_text.py         codes from files and texts; stim_circuits.py: codes from circuits
 methods.py                         the methods and their settings
-shot_store.py, decoding_result.py  the shots of a call, and its answers
-lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py and shot_vectors.py
+shot_store.py, decoding_result.py  the shots of a call and their answers
+lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py
 gpu_engine.py, gpu_kernels.py      the engine for GPUs, with gpu_lanes.py
-ordered_statistics.py              what is left to do where belief propagation does not converge; osd_kernels.py
-error_sampling.py, shot_files.py   shots that are drawn, and shots in files
+ordered_statistics.py              decodes shots on which belief propagation fails, with osd_kernels.py
+error_sampling.py, shot_files.py   shots drawn at random, and shots in files
 learned_memory.py                  the network of learned-memory, with memory_kernels.py; memory_training.py trains it
-optimal_engine.py                  errors that are proven to be the likeliest, by the solvers of MAP
-bicycle.py                         quantum codes to try things on
+optimal_engine.py                  errors that are proven to be the most likely ones, by MAP solvers
+bicycle.py                         quantum codes for experiments
 codewords.py                       words of classical codes over noisy channels
 sinter_plugin.py                   decoders for Sinter
 """
@@ -59,10 +65,10 @@ __all__ = [
 
 
 def sinter_decoders(**methods: str) -> dict[str, Any]:
-    """Decoders for Sinter: `equifactor-relay`, `equifactor-bp-osd` and one for every other method.
+    """Return decoders for Sinter: `equifactor-relay`, `equifactor-bp-osd` and one for every other method.
 
     Args:
-        methods: further ones by name, such as `quick="relay(solutions=1)"` for `equifactor-quick`.
+        methods: further decoders by name, such as `quick="relay(solutions=1)"` for `equifactor-quick`.
     """
     from equifactor.decoding.sinter_plugin import all_decoders
 

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""What a check answers to its bits, for all shots at once: the two rules of belief propagation on parities.
+"""The two rules by which a check answers its bits, min-sum and sum-product, for all lanes at once.
 
-Both read the messages of the bits of one check from `work`, slot s at `s LANES`, and leave the answers there.
+Both rules read the messages of the bits of one check from `work`, slot s at `s LANES`, and write the answers there.
 """
 
 import numpy as np
@@ -9,23 +9,23 @@ import numpy as np
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.vectors import vector_operations
 
-LANES = 16  # numbers
+LANES = 16  # The number of lanes: 16 single-precision numbers fill one line of cache (64 bytes).
 OPS = vector_operations("float32", LANES)
 load, store, filled = OPS.load, OPS.store, OPS.filled
 add, subtract, multiply, multiply_add, divide = OPS.add, OPS.subtract, OPS.multiply, OPS.multiply_add, OPS.divide
 minimum, maximum, where_equal, where_positive = OPS.minimum, OPS.maximum, OPS.where_equal, OPS.where_positive
 of_signs, size, flip, mix_signs = OPS.of_signs, OPS.size, OPS.flip, OPS.mix_signs
 exp_of, log_ratio = OPS.exp_of, OPS.log_ratio
-ROWS = 4  # rows of scratch per slot
-LARGEST = np.float32(1e20)  # of a message of min-sum: what a check of one bit says, and where growing ones stop
-LIMIT = np.float32(40.0)  # of a message of sum-product: a product of two such probabilities is a normal number
-TINIEST = np.float32(1e-37)  # what a weight that has vanished is taken for
-SHORT = 100  # up to this arity a product of sums between 1 and 2 is a normal number
+ROWS = 4  # The number of rows of scratch for each slot.
+LARGEST = np.float32(1e20)  # The largest message of min-sum, which is also the answer of a check of one bit.
+LIMIT = np.float32(40.0)  # The largest message of sum-product: the product of two such odds is a normal number.
+TINIEST = np.float32(1e-37)  # Replaces a weight that has underflowed to zero; close to the smallest normal number.
+SHORT = 100  # Up to this arity a product of numbers between 1 and 2 does not overflow (2^100 < 3e38).
 
 
 @inlined
 def answer_min_sum(work, arity, bits, scale):
-    """The smallest size among the other bits, scaled, with the sign that the syndrome `bits` and the others ask for."""
+    """Answer every bit with the smallest size among the others, scaled, and the sign that meets the syndrome `bits`."""
     least = second = filled(LARGEST)
     sign = of_signs(bits)
     for s in range(arity):
@@ -43,12 +43,14 @@ def answer_min_sum(work, arity, bits, scale):
 
 @fast_kernel
 def answer_sum_product(work, scratch, arity, bits):
-    """ln of the weight of an even over that of an odd number of errors among the other bits, turned by the syndrome.
+    """Answer every bit with ln(weight of an even / weight of an odd number of errors among the others).
 
-    A check is an automaton that reads its bits: even or odd so far. Its weights before and after a slot are sums of
-    products, so that nothing cancels, which tanh does where bits are sure. The larger weight of a bit is 1.
+    The syndrome `bits` turns the sign. A check is an automaton that reads its bits and knows whether the number of
+    errors so far is even or odd. Its weights before and after a slot are sums of products of positive numbers, so that
+    nothing cancels. The usual formula with tanh loses precision on bits that are nearly certain. The larger of the two
+    weights of a bit is 1.
 
-    Rows of `scratch` per slot: the weights of 0 and of 1, of even and of odd before the slot.
+    Rows of `scratch` for each slot: the weights of 0 and of 1, and of even and of odd before the slot.
     """
     one, zero = filled(np.float32(1.0)), filled(np.float32(0.0))
     even, odd = one, zero

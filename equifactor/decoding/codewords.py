@@ -1,4 +1,4 @@
-"""Words of a classical code that come through a noisy channel, and how often they are read wrongly."""
+"""Words of a classical code that are sent over a noisy channel, and how often they are decoded wrongly."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.decoding.decoding_result import DecodingResult
 
-_SURE = 1000.0  # the log ratio of a bit that is known
-_BATCH = 1000  # words that are sent at a time
+_SURE = 1000.0  # The log ratio of a bit that is known; infinite log ratios are clipped to it. Chosen by hand.
+_BATCH = 1000  # The number of words that are sent together, which bounds memory. Chosen by hand.
 
 
 class Channel(Protocol):
-    """What happens to words; `BurstyChannel` of the generators, with white Gaussian noise as a special case, is one."""
+    """A noisy channel. `BurstyChannel` of the generators is one, with white Gaussian noise as a special case."""
 
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
-        """What arrives [..., n]."""
+        """Return the received values [..., n]."""
 
     def log_likelihood(self, received: FloatArray) -> FloatArray:
-        """ln p(received | bit) [..., n, 2]."""
+        """Return ln p(received | bit) [..., n, 2]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BinarySymmetricChannel:
-    """Every bit is flipped with a probability, on its own."""
+    """A channel that flips every bit independently with probability `flip`."""
 
     flip: float = 0.05
 
@@ -50,19 +50,19 @@ class BinarySymmetricChannel:
         real("flip", self.flip, 0.0, 0.5)
 
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
-        """Bits [..., n], as floats."""
+        """Return bits [..., n] as floats."""
         return np.asarray(codewords ^ (rng.random(codewords.shape) < self.flip), float)
 
     def log_likelihood(self, received: FloatArray) -> FloatArray:
-        """Log probabilities [..., n, 2]."""
-        with np.errstate(divide="ignore"):  # ln 0 where no bit is ever flipped
+        """Return log probabilities [..., n, 2]."""
+        with np.errstate(divide="ignore"):  # ln 0 if no bit is ever flipped
             right, wrong = np.log1p(-self.flip), np.log(self.flip)
         return np.asarray(np.where(np.equal(received[..., None], np.array([0.0, 1.0])), right, wrong), float)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErasureChannel:
-    """Every bit is lost with a probability, and the receiver knows which: it reads one half."""
+    """A channel that loses every bit with probability `loss`; the receiver reads 0.5 for a lost bit."""
 
     loss: float = 0.4
 
@@ -70,21 +70,21 @@ class ErasureChannel:
         real("loss", self.loss, 0.0, 1.0)
 
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
-        """Bits [..., n], 0.5 where one is lost."""
+        """Return bits [..., n], and 0.5 for each lost bit."""
         return np.where(rng.random(codewords.shape) < self.loss, 0.5, codewords)
 
     def log_likelihood(self, received: FloatArray) -> FloatArray:
-        """Log probabilities [..., n, 2] up to a constant: 0 where a bit can be so, -inf where it cannot."""
+        """Return log probabilities [..., n, 2] up to a constant: 0 for a possible value, -inf for an impossible one."""
         return np.where(np.abs(received[..., None] - np.array([0.0, 1.0])) < 1.0, 0.0, -np.inf)
 
 
 class WordDecoder:
-    """Finds the word of a code that a receiver has been sent, from how likely each bit is 0 or 1.
+    """Finds the word of a code that was sent, from the log ratio of every received bit.
 
     Args:
         parity: [m, n] matrix of zeros and ones, numpy or scipy.sparse, or an `LdpcCode`.
-        method: as for `Decoder`; `sum-product` is the usual one.
-        settings: of the method.
+        method: as for `Decoder`; `sum-product` is the usual choice.
+        settings: further settings of the method.
 
     Examples:
         >>> import equifactor as ef
@@ -102,17 +102,19 @@ class WordDecoder:
     def decode(
         self, log_ratios: ArrayLike, *, time_limit: float | None = None, progress: Progress | bool = False
     ) -> DecodingResult:
-        """The words [N, n], as `corrections` of the result; `converged` says which of them are words of the code.
+        """Return the words [N, n] as `corrections` of the result; `converged` tells which are words of the code.
 
         Args:
-            log_ratios: [N, n] ln p(received | 0) - ln p(received | 1) of every bit, infinite where it is known.
-            time_limit: seconds.
+            log_ratios: [N, n] ln p(received | 0) - ln p(received | 1) of every bit, infinite for a known bit.
+            time_limit: in seconds.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         given = np.asarray(log_ratios, float)
         width = self.problem.model.num_errors
         if given.ndim != 2 or given.shape[1] != width or np.isnan(given).any():
-            raise ModelError(f"expected log ratios [N, {width}] that are numbers, found an array of {given.shape}")
+            raise ModelError(
+                f"log_ratios must be an array [N, {width}] without NaN, found an array of shape {given.shape}."
+            )
         ratios = np.clip(given, -_SURE, _SURE)
         checks = self.problem.model.num_detectors
         store = ShotStore(self.problem, lambda a, b: np.zeros((b - a, checks), bool), len(given), keep=True)
@@ -126,7 +128,7 @@ class WordDecoder:
 
 @dataclass(frozen=True)
 class WordErrors:
-    """What went wrong over one channel: words and bits that were read wrongly, of so many words of n bits."""
+    """The number of words and of bits that were decoded wrongly, of `words` words of n bits over one channel."""
 
     channel: Channel
     method: str
@@ -159,14 +161,14 @@ def word_error_rates(
     words: int = 1000,
     seed: int = 0,
 ) -> Iterator[WordErrors]:
-    """Send random words of a code over channels and read them by methods; all methods read the same.
+    """Send random words of a code over channels and decode them by methods; all methods decode the same words.
 
     Args:
-        code: of which the words are.
-        channels: one after the other.
-        methods: of `WordDecoder`.
-        words: how many are sent over each channel.
-        seed: of the words and the noise.
+        code: the code whose words are sent.
+        channels: the channels, one after the other.
+        methods: the methods of `WordDecoder`.
+        words: the number of words that are sent over each channel.
+        seed: the seed of the words and the noise.
     """
     decoders = [WordDecoder(code, method) for method in methods]
     for number, channel in enumerate(channels):

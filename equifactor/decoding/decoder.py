@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class DecodingEngine(Protocol):
-    """What decodes the shots of a store: `LaneEngine` on the CPU; another device brings another one."""
+    """An engine that decodes the shots of a store: `LaneEngine` on the CPU, `GpuEngine` on a GPU."""
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Fill the answers of the store, until the clock has stopped; `report` is told how many shots are done."""
+        """Fill the answers of the store until the clock stops; call `report` with the number of finished shots."""
 
 
 class Decoder:
-    """Finds likely errors that explain the detectors of a shot, and says which observables they flip.
+    """Finds likely errors that explain the detectors of a shot, and the observables that these errors flip.
 
     Args:
         checks: [D, E] matrix of zeros and ones, numpy or scipy.sparse: which detectors each error flips. Or an
@@ -73,11 +73,11 @@ class Decoder:
         self.method = decoding_method("relay" if method is None else method, settings)
         if isinstance(checks, (ErrorModel, str)) or hasattr(checks, "__fspath__"):
             if observables is not None:
-                raise OptionError("observables go with a matrix; a model or a file states its own")
+                raise OptionError("A model or a file has its own observables. Leave out the argument observables.")
             prior = None if priors is None else float(np.asarray(priors))
             self.model = read_code(checks, prior=prior)
         elif priors is None:
-            raise OptionError("a check matrix needs priors: the probability of each column, or one for all")
+            raise OptionError("A check matrix needs priors: pass one probability for each column, or one for all.")
         else:
             self.model = ErrorModel.of_matrices(checks, priors, observables)
         self.problem = DecodingProblem.of(self.model)
@@ -93,15 +93,15 @@ class Decoder:
         device: str = "cpu",
         **settings: Any,
     ) -> Decoder:
-        """A decoder for a detector error model or a circuit.
+        """Return a decoder for a detector error model or a circuit.
 
         Args:
             source: a `stim.DetectorErrorModel` or `stim.Circuit`, the text of a model, or a path (.dem, .stim).
             method: as for the class.
-            basis: `X` or `Z` decodes a circuit from the detectors of that basis alone; shots keep all detectors of
-                that choice, ascending.
-            device: `cpu`, or `cuda` for a GPU of NVIDIA.
-            settings: of the method.
+            basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. Shots then hold these detectors
+                in ascending order.
+            device: `cpu`, or `cuda` for an NVIDIA GPU.
+            settings: further settings of the method.
         """
         return cls(read_code(source, basis=basis), method=method, device=device, **settings)
 
@@ -117,14 +117,14 @@ class Decoder:
         time_limit: float | None = None,
         progress: Progress | bool = False,
     ) -> DecodingResult:
-        """Decode shots, each on its own; Ctrl-C and the time limit end it with what is done.
+        """Decode shots independently of each other. Ctrl-C and the time limit return the shots decoded so far.
 
         Args:
-            shots: [N, D] which detectors fired, booleans or zeros and ones; or with `packed` [N, ceil(D/8)] bytes in
-                little bit order, as Stim writes b8.
-            packed: whether shots are packed.
-            corrections: whether to keep the errors found, N times E bytes.
-            time_limit: seconds.
+            shots: [N, D] the detectors that fired, booleans or zeros and ones; or with `packed` [N, ceil(D/8)] bytes
+                in little bit order, as in Stim's format b8.
+            packed: whether the shots are packed.
+            corrections: whether to keep the errors found, which takes N times E bytes.
+            time_limit: in seconds.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         source, count = shot_source(shots, self.model.num_detectors, packed)
@@ -139,12 +139,12 @@ class Decoder:
         time_limit: float | None = None,
         progress: Progress | bool = False,
     ) -> LogicalErrorRate:
-        """How often this decoder is wrong about an observable, on shots drawn from its own model.
+        """Measure how often this decoder is wrong about an observable, on shots drawn from its own model.
 
         Args:
-            shots: their number.
-            seed: of the shots, which do not depend on the method.
-            time_limit: seconds, after which the shots done so far count.
+            shots: the number of shots.
+            seed: the seed of the shots, which do not depend on the method.
+            time_limit: in seconds; afterwards the shots decoded so far count.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         sampler = ShotSampler(self.model, seed)
@@ -163,7 +163,7 @@ class Decoder:
 def answered(
     engine: DecodingEngine, store: ShotStore, clock: Clock, progress: Progress | bool, method: str
 ) -> DecodingResult:
-    """Let an engine answer the shots of a store, with a bar where one is wanted."""
+    """Decode the shots of a store with an engine, and show a progress bar if one is wanted."""
     with clock.catch_interrupt(), bar(progress, "decoding") as report:
 
         def tell(done: int) -> None:
@@ -181,10 +181,10 @@ def answered(
 
 
 def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> DecodingEngine:
-    """The engine of a device."""
+    """Return the engine of a device for a method."""
     if isinstance(method, OptimalDecoding):
         if device != "cpu":
-            raise OptionError("optimal proves its answers on the CPU: use device='cpu', or method='relay'")
+            raise OptionError("The method optimal runs on the CPU only. Use device='cpu', or method='relay'.")
         from equifactor.decoding.optimal_engine import OptimalEngine
 
         return OptimalEngine(problem, method)

@@ -1,4 +1,4 @@
-"""What comes back from a decoder."""
+"""The result of decoding."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class DecodingResult:
     """The answers for N shots.
 
     Attributes:
-        flips: [N, L] which observables the errors have flipped.
+        flips: [N, L] the observables that the errors found flip.
         converged: [N] whether the errors found explain the shot.
-        iterations: [N] iterations of belief propagation, over all legs.
-        weight: [N] sum of ln (1-p)/p of the errors found: the smaller, the likelier.
-        corrections: [N, E] the errors found, or None where they were not asked for.
+        iterations: [N] the number of iterations of belief propagation, over all legs.
+        weight: [N] the sum of ln (1-p)/p over the errors found; a smaller sum is more likely.
+        corrections: [N, E] the errors found, or None if they were not asked for.
         decoded: [N] False for shots that were not reached before Ctrl-C or the time limit.
-        interrupted: whether it was Ctrl-C.
-        proven: [N] whether no likelier errors explain the shot, or None where the method does not say.
-        seconds: the time it took.
-        method: the method as text.
+        interrupted: whether the run was ended by Ctrl-C.
+        proven: [N] whether no likelier errors explain the shot, or None if the method does not prove anything.
+        seconds: the duration of the run.
+        method: the text form of the method.
     """
 
     flips: BoolArray
@@ -55,5 +55,5 @@ class DecodingResult:
         )
 
     def errors(self, flips: BoolArray) -> BoolArray:
-        """[N] whether the flips found differ from the true ones [N, L] in any observable."""
+        """Return [N] whether the flips found differ from the true flips [N, L] in any observable."""
         return np.asarray((self.flips != flips).any(axis=1))

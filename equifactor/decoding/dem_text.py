@@ -14,23 +14,23 @@ _LINE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?(?:\((?P<arguments>[^)]*)\))?(?P<targets>(?:\s[^{}]*)?)(?P<open>\{)?"
 )
 _IGNORED = ("detector", "logical_observable")
-_LARGEST = 10**8  # targets after repeated blocks are written out
+_LARGEST = 10**8  # The largest number of targets after repeated blocks are expanded. Chosen by hand.
 
 
 def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:
-    """The model in a text: `error`, `detector`, `logical_observable`, `shift_detectors` and `repeat` blocks.
+    """Read a model from a text of `error`, `detector`, `logical_observable`, `shift_detectors` and `repeat` blocks.
 
-    `^`, which suggests how to take an error apart, is read over: the targets on both sides belong to one error.
+    `^`, which suggests how to decompose an error, is ignored: the targets on both sides belong to one error.
     """
     return _DemReader(where).read(text)
 
 
 class _DemReader:
-    """The errors seen so far, as flat lists."""
+    """The errors read so far, as flat lists."""
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.offset = 0  # what `shift_detectors` has added up to
+        self.offset = 0  # The sum of all `shift_detectors` so far.
         self.num_detectors = self.num_observables = 0
         self.priors: list[float] = []
         self.counts: tuple[list[int], list[int]] = ([], [])  # detectors and observables of each error
@@ -45,17 +45,17 @@ class _DemReader:
         return ErrorModel.of_edges((self.num_detectors, self.num_observables), self.priors, edges[0], edges[1])
 
     def run(self, lines: list[tuple[int, str]], begin: int, end: int) -> None:
-        """Take in lines[begin:end]; a block is run as often as it says."""
+        """Read lines[begin:end]; a block is read as often as its `repeat` says."""
         at = begin
         while at < end:
             number, line = lines[at]
             match = _LINE.fullmatch(line)
             if match is None:
-                raise self.error(number, f"expected an instruction such as error(0.1) D0 D1 L0, found {line!r:.60}")
+                raise self.error(number, f"expected an instruction such as error(0.1) D0 D1 L0, found {line!r:.60}.")
             name, words = match["name"].lower(), match["targets"].split()
             if name == "repeat":
                 if not match["open"] or len(words) != 1 or not words[0].isdigit():
-                    raise self.error(number, f"expected repeat N {{, found {line!r:.60}")
+                    raise self.error(number, f"expected repeat N {{, found {line!r:.60}.")
                 close = self.closing(lines, at, end)
                 for _ in range(int(words[0])):
                     self.run(lines, at + 1, close)
@@ -65,31 +65,31 @@ class _DemReader:
             at += 1
 
     def closing(self, lines: list[tuple[int, str]], at: int, end: int) -> int:
-        """The line of the bracket that closes the block which line `at` opens."""
+        """Return the number of the line that closes the block which line `at` opens."""
         depth = 0
         for n in range(at, end):
             depth += lines[n][1].endswith("{") - (lines[n][1] == "}")
             if depth == 0:
                 return n
-        raise self.error(lines[at][0], "the block is not closed by }")
+        raise self.error(lines[at][0], "the block is not closed. Add a line with }.")
 
     def take(self, number: int, name: str, arguments: str | None, words: list[str]) -> None:
-        """One instruction that is no block."""
+        """Read one instruction that is not a block."""
         if name == "shift_detectors":
             if len(words) != 1 or not words[0].isdigit():
-                raise self.error(number, f"expected shift_detectors N, found {' '.join(words)!r}")
+                raise self.error(number, f"expected shift_detectors N, found {' '.join(words)!r}.")
             self.offset += int(words[0])
             return
         if name != "error" and name not in _IGNORED:
             known = ", ".join(("error", *_IGNORED, "shift_detectors", "repeat"))
-            raise self.error(number, f"unknown instruction {name!r}; known are {known}")
+            raise self.error(number, f"unknown instruction {name!r}. The known instructions are {known}.")
         found: tuple[list[int], list[int]] = ([], [])
         for word in words:
             kind, digits = word[:1].upper(), word[1:]
             if word == "^" and name == "error":
                 continue
             if kind not in ("D", "L") or not digits.isdigit():
-                raise self.error(number, f"expected targets such as D0 or L0, found {word!r}")
+                raise self.error(number, f"expected targets such as D0 or L0, found {word!r}.")
             found[kind == "L"].append(int(digits) + (self.offset if kind == "D" else 0))
         self.num_detectors = max(self.num_detectors, *(n + 1 for n in found[0]), 0)
         self.num_observables = max(self.num_observables, *(n + 1 for n in found[1]), 0)
@@ -99,7 +99,9 @@ class _DemReader:
                 counts.append(len(own))
                 targets.extend(own)
             if len(self.targets[0]) > _LARGEST:
-                raise self.error(number, f"the repeated blocks have more than {_LARGEST} targets in all")
+                raise self.error(
+                    number, f"the expanded blocks have more than {_LARGEST:,} targets, which is the limit."
+                )
 
     def probability(self, number: int, arguments: str | None) -> float:
         try:
@@ -107,7 +109,7 @@ class _DemReader:
         except ValueError:
             p = -1.0
         if not 0.0 <= p <= 1.0:
-            raise self.error(number, f"expected error(p) with a probability between 0 and 1, found {arguments!r}")
+            raise self.error(number, f"expected error(p) with a probability from 0 to 1, found {arguments!r}.")
         return p
 
     def error(self, number: int, text: str) -> FormatError:

@@ -1,4 +1,4 @@
-"""What can go wrong in a code: independent errors, and the detectors and observables that each of them flips."""
+"""The errors of a code: independent errors, and the detectors and observables that each error flips."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ErrorModel:
-    """E independent errors. Error e happens with probability `priors[e]` and flips the detectors and observables of e.
+    """E independent errors. Error e happens with probability `priors[e]` and flips its detectors and observables.
 
-    A detector that two errors of one shot flip is not flipped: a shot is the sum of its errors modulo 2.
+    A shot is the sum of its errors modulo 2: a detector that two errors flip does not fire.
     """
 
     num_detectors: int
     num_observables: int
     detector_ptr: IntArray  # [E+1] detectors of error e are detectors[detector_ptr[e]:detector_ptr[e+1]]
-    detectors: IntArray  # ascending in every error
+    detectors: IntArray  # ascending within every error
     observable_ptr: IntArray  # [E+1]
     observables: IntArray
     priors: FloatArray  # [E]
@@ -39,10 +39,10 @@ class ErrorModel:
         detector_edges: tuple[ArrayLike, ArrayLike],
         observable_edges: tuple[ArrayLike, ArrayLike],
     ) -> ErrorModel:
-        """The model with these pairs of (error, detector) and (error, observable); a pair given twice cancels.
+        """Return the model with these pairs of (error, detector) and (error, observable); a pair given twice cancels.
 
         Args:
-            sizes: the number of detectors and of observables.
+            sizes: the numbers of detectors and of observables.
             priors: [E] probabilities.
             detector_edges: errors [n] and detectors [n].
             observable_edges: errors [n] and observables [n].
@@ -54,19 +54,23 @@ class ErrorModel:
 
     @classmethod
     def of_matrices(cls, checks: Any, priors: ArrayLike, observables: Any = None) -> ErrorModel:
-        """The model of a check matrix [D, E] and an observable matrix [L, E], dense or sparse, of zeros and ones.
+        """Return the model of a check matrix [D, E] and an observable matrix [L, E] of zeros and ones, dense or sparse.
 
-        `priors` is one probability for all errors or one for each [E].
+        `priors` is one probability for all errors, or one for each error [E].
         """
         row, error, (num_detectors, num_errors) = _read_matrix("check matrix", checks)
         own, other, (num_observables, width) = _read_matrix("observable matrix", observables, num_errors)
         if width != num_errors:
             raise ModelError(
-                f"the check matrix has {num_errors} columns and the observable matrix {width}; both need one per error"
+                f"The check matrix has {num_errors} columns and the observable matrix {width}. "
+                "Both need one column per error."
             )
         given = np.asarray(priors, float)
         if given.ndim > 1 or (given.ndim == 1 and len(given) != num_errors):
-            raise ModelError(f"expected one prior for each of {num_errors} columns, found an array of {given.shape}")
+            raise ModelError(
+                f"priors must be one probability or one for each of {num_errors} columns, found an array of shape "
+                f"{given.shape}."
+            )
         p = np.broadcast_to(given, num_errors)
         return cls.of_edges((num_detectors, num_observables), p, (error, row), (other, own))
 
@@ -82,17 +86,19 @@ class ErrorModel:
         )
 
     def with_detectors(self, kept: ArrayLike) -> ErrorModel:
-        """The same errors seen by some of the detectors, in the order given; the others are not looked at."""
+        """Return the same errors with only some of the detectors, in the given order."""
         kept = np.asarray(kept)
         if kept.dtype == bool and len(kept) == self.num_detectors:
             kept = np.flatnonzero(kept)
         inside = (kept >= 0) & (kept < self.num_detectors)
         if kept.ndim != 1 or kept.dtype.kind not in "iu" or not inside.all():
-            raise ModelError(f"detectors to keep are numbers from 0 to {self.num_detectors - 1}, found {kept!r:.60}")
+            raise ModelError(
+                f"The detectors to keep must be numbers from 0 to {self.num_detectors - 1}, found {kept!r:.60}."
+            )
         place = np.full(self.num_detectors, -1)
         place[kept] = np.arange(len(kept))
         if len(np.unique(kept)) != len(kept):
-            raise ModelError("a detector to keep is given twice")
+            raise ModelError("A detector to keep is given twice. Give each detector once.")
         error = row_of(self.detector_ptr)
         seen = place[self.detectors] >= 0
         return ErrorModel.of_edges(
@@ -101,15 +107,15 @@ class ErrorModel:
         )  # fmt: skip
 
     def merged(self) -> tuple[ErrorModel, IntArray]:
-        """One error for all that flip the same, which happens when an odd number of them do.
+        """Merge errors that flip the same detectors and observables; a merged error is an odd number of originals.
 
         Returns:
-            the model, its errors in the order in which they first appear; and [E'] the likeliest original of each.
+            The model, with errors in the order in which they first appear, and [E'] the likeliest original of each.
         """
         keys = np.random.default_rng(1).integers(0, 2**63, (2, self.num_detectors + self.num_observables))
         error = np.concatenate((row_of(self.detector_ptr), row_of(self.observable_ptr)))
         place = np.concatenate((self.detectors, self.num_detectors + self.observables))
-        # Sums of random numbers stand for the sets: two different ones agree with probability 2^-126.
+        # Sums of random numbers identify the sets of targets: two different sets agree with probability 2^-126.
         sums = np.zeros((2, self.num_errors), np.int64)
         for own, key in zip(sums, keys, strict=True):
             np.add.at(own, error, key[place])
@@ -130,9 +136,9 @@ class ErrorModel:
 
 
 def _odd_probability(priors: FloatArray, begins: IntArray) -> FloatArray:
-    """How likely an odd number of the errors from each beginning to the next is, precise also where all are rare.
+    """Return the probability p of an odd number of errors in each group, which begins at an entry of `begins`.
 
-    1 - 2 p is the product of 1 - 2 p_i.
+    1 - 2 p is the product of 1 - 2 p_i. The result is accurate even if all errors are rare.
     """
     if not len(priors):
         return np.zeros(0)
@@ -144,7 +150,7 @@ def _odd_probability(priors: FloatArray, begins: IntArray) -> FloatArray:
 
 
 def _odd_rows(row: ArrayLike, column: ArrayLike, num_rows: int, num_columns: int) -> tuple[IntArray, IntArray]:
-    """The pairs that are given an odd number of times, row by row: pointer and columns."""
+    """Return the pairs that are given an odd number of times, row by row: pointer and columns."""
     key, count = np.unique(np.asarray(row, np.int64) * max(num_columns, 1) + np.asarray(column), return_counts=True)
     key = key[count % 2 == 1]
     return ptr_of(np.bincount(key // max(num_columns, 1), minlength=num_rows)), key % max(num_columns, 1)
@@ -155,26 +161,28 @@ def _read_priors(priors: ArrayLike) -> FloatArray:
     wrong = ~((p >= 0.0) & (p <= 1.0))
     if wrong.any():
         n = int(np.argmax(wrong))
-        raise ModelError(f"the prior of error {n} is {p[n]}; a probability is between 0 and 1")
+        raise ModelError(f"The prior of error {n} is {p[n]}. A probability must be from 0 to 1.")
     return p
 
 
 def _read_matrix(name: str, matrix: Any, width: int = 0) -> tuple[IntArray, IntArray, tuple[int, int]]:
-    """Rows and columns of the ones, and the shape; None is a matrix without rows."""
+    """Return the rows and columns of the ones, and the shape; None is a matrix without rows."""
     if matrix is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), (0, width)
-    if hasattr(matrix, "tocoo"):  # of scipy, which nothing here imports
+    if hasattr(matrix, "tocoo"):  # A sparse matrix of scipy, which is not imported here.
         found = matrix.tocoo()
         row, column, values, shape = found.row, found.col, found.data, found.shape
     else:
         array = np.asarray(matrix)
         if array.ndim != 2 or array.dtype.kind not in "buif":
-            raise ModelError(f"the {name} has two axes and holds zeros and ones, found {array.dtype} {array.shape}")
+            raise ModelError(
+                f"The {name} must have two axes and hold zeros and ones, found {array.dtype} {array.shape}."
+            )
         row, column = np.nonzero(array)
         values, shape = array[row, column], array.shape
     wrong: BoolArray = (values != 0) & (values != 1)
     if wrong.any():
         n = int(np.argmax(wrong))
-        raise ModelError(f"the {name} holds {values[n]} in row {row[n]} and column {column[n]}; expected 0 or 1")
+        raise ModelError(f"The {name} holds {values[n]} in row {row[n]} and column {column[n]}. Expected 0 or 1.")
     used = values == 1
     return row[used].astype(np.int64), column[used].astype(np.int64), (int(shape[0]), int(shape[1]))

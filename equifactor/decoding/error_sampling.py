@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from equifactor.decoding.decoding_result import DecodingResult
     from equifactor.decoding.error_model import ErrorModel
 
-BLOCK = 1024  # shots that are drawn together; shot n does not depend on how many follow
+BLOCK = 1024  # The number of shots drawn together, so that shot n does not depend on their total. Chosen by hand.
 
 
 class ShotSampler:
-    """Draws shots of a model; the same seed gives the same shots, in whatever pieces they are asked for."""
+    """Draws shots of a model. The same seed gives the same shots, however they are divided into calls."""
 
     def __init__(self, model: ErrorModel, seed: int = 0) -> None:
         if seed < 0:
-            raise OptionError(f"a seed is a whole number of at least 0, found {seed}")
+            raise OptionError(f"The seed must be a whole number of at least 0, found {seed}.")
         self.model, self.seed = model.merged()[0], seed
         p = self.model.priors
         self.certain = np.flatnonzero(p == 1.0)
@@ -35,11 +35,11 @@ class ShotSampler:
         self._block: tuple[int, BoolArray, BoolArray, FloatArray] | None = None
 
     def sample(self, first: int, last: int) -> tuple[BoolArray, BoolArray]:
-        """Shots first to last - 1: detectors [n, D] and observables [n, L]."""
+        """Return the detectors [n, D] and observables [n, L] of the shots from first to last - 1."""
         return self.sample_weighed(first, last)[:2]
 
     def sample_weighed(self, first: int, last: int) -> tuple[BoolArray, BoolArray, FloatArray]:
-        """The same, and [n] the weights of the errors that happened: sums of ln (1-p)/p."""
+        """Return the same as `sample`, and the weights [n] of the errors that happened: sums of ln (1-p)/p."""
         detectors = np.zeros((last - first, self.model.num_detectors), bool)
         observables = np.zeros((last - first, self.model.num_observables), bool)
         weights = np.zeros(last - first)
@@ -52,17 +52,17 @@ class ShotSampler:
         return detectors, observables, weights
 
     def _draw(self, number: int) -> tuple[BoolArray, BoolArray, FloatArray]:
-        """One block of shots.
+        """Draw one block of shots.
 
-        Strokes fall at random on pairs of a shot and an error, so many on average that an error is hit at least once
-        with its probability: the work grows with what happens, and not with what could.
+        Hits fall at random on pairs of a shot and an error, at the rate at which an error is hit at least once with its
+        probability. So the work grows with the number of errors that happen, not with the number that could happen.
         """
         rng = np.random.default_rng([self.seed, number])
         total = self.bounds[-1] if len(self.bounds) else 0.0
-        strokes = rng.poisson(BLOCK * total)
-        error = np.searchsorted(self.bounds, rng.random(strokes) * total, side="right")
-        error = np.minimum(error, max(self.model.num_errors - 1, 0))  # rounding may reach the end
-        hit = np.unique(rng.integers(BLOCK, size=strokes) * self.model.num_errors + error)
+        hits = rng.poisson(BLOCK * total)
+        error = np.searchsorted(self.bounds, rng.random(hits) * total, side="right")
+        error = np.minimum(error, max(self.model.num_errors - 1, 0))  # Rounding may reach the end.
+        hit = np.unique(rng.integers(BLOCK, size=hits) * self.model.num_errors + error)
         shots, errors = np.divmod(hit, max(self.model.num_errors, 1))
         shots = np.concatenate((shots, np.repeat(np.arange(BLOCK), len(self.certain))))
         errors = np.concatenate((errors, np.tile(self.certain, BLOCK)))
@@ -75,7 +75,7 @@ class ShotSampler:
 
 
 def _odd_sums(shots: IntArray, errors: IntArray, ptr: IntArray, targets: IntArray, width: int) -> BoolArray:
-    """[BLOCK, width] which targets the errors of each shot flip an odd number of times."""
+    """Return [BLOCK, width] the targets that the errors of each shot flip an odd number of times."""
     own, places = picked(ptr, errors)
     flat = np.repeat(shots, np.diff(own)) * width + targets[places]
     return np.bincount(flat, minlength=BLOCK * width).reshape(BLOCK, width) % 2 == 1

@@ -1,4 +1,4 @@
-"""The engine of decoding on a GPU: thousands of shots at a time, iterations captured as CUDA graphs."""
+"""The engine for decoding on a GPU: thousands of shots at a time, with iterations captured as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ if TYPE_CHECKING:
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
 
-_MOST_LANES = 16384
-_FEWEST_LANES = 128
-_SHARE = 0.5  # of the free memory
-_ROUND = 8  # iterations between two looks of the host
+_MOST_LANES = 16384  # The largest number of lanes. Chosen by hand.
+_FEWEST_LANES = 128  # The smallest number of lanes, and the number of lanes of one program of a kernel. Chosen by hand.
+_TILE_LANES = 64  # The number of lanes of a tile of kernels that work on many bits at once. Chosen by hand.
+_TILE_BITS = 64  # The number of bits of such a tile. Chosen by hand.
+_MEMORY_SHARE = 0.5  # The share of the free memory of the GPU that the lanes may take. Chosen by hand.
+_ROUND = 8  # The number of iterations between two checks of the host for finished shots. Chosen by hand.
 
 
 class GpuEngine:
-    """Decodes by belief propagation, up to 16,384 shots at a time; lanes of finished shots take new ones."""
+    """Decodes by belief propagation, up to 16,384 shots at a time."""
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod, device: str) -> None:
         check_device(device, "decoding on a GPU")
         import torch
 
         if importlib.util.find_spec("triton") is None:
-            raise OptionError("decoding on a GPU needs Triton, which is not installed: pip install triton")
+            raise OptionError("Decoding on a GPU needs Triton, which is not installed: pip install triton.")
         if method.schedule == "serial":
-            raise OptionError("the serial schedule is for the CPU: checks wait for each other; use schedule=parallel")
+            raise OptionError("The serial schedule runs on the CPU only. Use schedule=parallel on a GPU.")
         self.problem, self.method, self.device = problem, method, torch.device(device)
         self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
         bit_ptr = ptr_of(np.bincount(problem.bit_of_edge, minlength=problem.num_bits))
@@ -69,19 +71,19 @@ class GpuEngine:
         self.observables = torch.from_numpy(observables).to(self.device)
 
     def use_networks(self, weights: NDArray[np.float32]) -> None:
-        """Let other networks [P, H+1, F+2] choose memories, that of shot n is n % P."""
+        """Set the networks [P, H+1, F+2] that choose memories; network n % P serves shot n."""
         import torch
 
         self.weights = torch.from_numpy(weights).to(self.device)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""
+        """Decode the shots of the store until the clock stops; call `report` with the number of finished shots."""
         import torch
 
         with torch.cuda.device(self.device):
             lanes = self.lanes(self._width(store.count, store.ratios is not None), store.ratios is not None)
             arrivals = Arrivals(self, store)
-            self.iterate(lanes)  # compiles; the lanes are empty
+            self.iterate(lanes)  # This compiles the kernels; the lanes are empty.
             run = CapturedIterations(self, lanes)
             while not clock.stopped:
                 free = torch.nonzero(lanes.finished).flatten()
@@ -106,12 +108,12 @@ class GpuEngine:
         p = self.problem
         own = 4 * own_ratios + 4 * self.is_learned
         per_lane = 4 * len(p.bit_of_edge) + p.num_bits * (10 + own) + 2 * p.num_checks + 64
-        room = int(_SHARE * torch.cuda.mem_get_info()[0]) // per_lane
+        room = int(_MEMORY_SHARE * torch.cuda.mem_get_info()[0]) // per_lane
         wanted = min(_MOST_LANES, 1 << max(0, count - 1).bit_length(), 1 << max(0, room.bit_length() - 1))
         return max(_FEWEST_LANES, wanted)
 
     def lanes(self, width: int, own_ratios: bool) -> GpuLanes:
-        """Empty lanes; with `own_ratios` every shot has a channel of its own."""
+        """Return empty lanes; with `own_ratios` every shot has its own channel log ratios."""
         import torch
 
         p = self.problem
@@ -161,7 +163,7 @@ class GpuEngine:
             lanes.keep[lane] = 0.0
 
     def answer_trivial(self, store: ShotStore, shots: IntArray, likely: NDArray[np.bool_]) -> None:
-        """Answer shots that are explained by the errors that the channel's word says are likely."""
+        """Answer shots that the errors with negative channel log ratios explain."""
         store.converged[shots] = True
         store.weight[shots] = np.minimum(self.problem.ratio, 0.0).sum()
         store.flips[shots] = self.observables.cpu().numpy() @ likely % 2
@@ -169,7 +171,7 @@ class GpuEngine:
             store.correction[shots] = np.packbits(likely, bitorder="little")
 
     def _take_out(self, store: ShotStore, lanes: GpuLanes, free: torch.Tensor) -> None:
-        """Write the answers of the finished lanes that have a shot."""
+        """Write the answers of the finished lanes that hold a shot."""
         from equifactor.decoding.gpu_kernels import FIXED
 
         free = free[lanes.shot[free] >= 0]
@@ -193,15 +195,15 @@ class GpuEngine:
                 self.statistics.decode(store, which, posterior, syndrome)
 
     def iterate(self, s: GpuLanes) -> None:
-        """One iteration of all lanes."""
+        """Make one iteration of all lanes."""
         from equifactor.decoding import gpu_kernels as kernels
         from equifactor.decoding.check_rules import LARGEST
         from equifactor.decoding.learned_memory import HIGH, LOW, SLOPE, SOFT
 
         e, p, m = self, self.problem, self.method
         width, legs = s.width, m.legs + 1
-        block, rows, shared, own = _FEWEST_LANES, 64, s.ratio.ndim == 1, e.is_learned
-        by_lane, tiles = (width // block,), (-(-p.num_bits // rows), width // 64)
+        block, rows, shared, own = _FEWEST_LANES, _TILE_BITS, s.ratio.ndim == 1, e.is_learned
+        by_lane, tiles = (width // block,), (-(-p.num_bits // rows), width // _TILE_LANES)
         kernels.answer_checks[(p.num_checks, width // block)](
             s.before, s.message, s.keep, s.syndrome, s.iteration, e.check_ptr, e.bit_of_edge, float(m.scale), width,
             IS_SUM=m.rule == "sum-product", LARGEST=float(LARGEST), BLOCK=block,
@@ -219,7 +221,7 @@ class GpuEngine:
         )  # fmt: skip
         kernels.weigh[tiles](
             s.event, s.decided, s.ratio, s.weight, p.num_bits, width,
-            UNIT=kernels.FIXED, SHARED=shared, ROWS=rows, BLOCK=64,
+            UNIT=kernels.FIXED, SHARED=shared, ROWS=rows, BLOCK=_TILE_LANES,
         )  # fmt: skip
         kernels.judge[by_lane](
             s.event, s.weight, s.best_weight, s.found, s.leg, s.iteration, s.keep, s.finished, s.action,
@@ -229,13 +231,13 @@ class GpuEngine:
             s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, s.gamma if own else e.table, e.table,
             s.leg, s.shot, s.odd, e.bit_ptr, e.check_of_bit, e.weights, len(e.weights), p.num_bits, legs,
             width, e.weights.shape[1] - 1, e.most,
-            SHARED=shared, OWN=own, ROWS=rows, BLOCK=64,
+            SHARED=shared, OWN=own, ROWS=rows, BLOCK=_TILE_LANES,
             SOFT=SOFT, SLOPE=SLOPE, LOW=LOW, HIGH=HIGH, WIDE=e.weights.shape[2],
         )  # fmt: skip
 
 
 class CapturedIterations:
-    """Some iterations over lanes, captured once and replayed."""
+    """`_ROUND` iterations of all lanes, captured once and replayed."""
 
     iterations = _ROUND
 
@@ -248,5 +250,5 @@ class CapturedIterations:
                 engine.iterate(lanes)
 
     def __call__(self) -> None:
-        """Make these iterations."""
+        """Replay the iterations."""
         self.graph.replay()

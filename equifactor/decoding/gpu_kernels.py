@@ -1,30 +1,38 @@
 # mypy: ignore-errors
-"""Kernels of decoding on a GPU, in Triton: shots lie side by side, so that a row of them is read and written in one go.
+"""Kernels for decoding on a GPU, in Triton. Lanes lie side by side, so that a row of them is one memory access.
 
-What shot f says of bit v is at `v B + f`, of edge e at `e B + f`, for B lanes. An iteration is a fixed sequence of
-launches and is captured once as a CUDA graph: `answer_checks`, `add_up_bits` and `compare_syndromes` work on all lanes,
-`count_iteration` finds the lanes whose leg is over, `weigh` and `judge` what these have found, and `apply` keeps the
-lightest errors and starts the next legs. The host looks in only to take finished shots out and to put new ones in.
+With B lanes, the value of lane f for bit v is at `v B + f` and for edge e at `e B + f`. An iteration is a fixed
+sequence of launches, which is captured once as a CUDA graph:
+
+answer_checks, add_up_bits, compare_syndromes  belief propagation in all lanes
+count_iteration                                finds the lanes whose leg is over
+weigh, judge                                   the weight of what such a lane has found, and what it does next
+apply                                          keeps the lightest errors, and starts the next legs
+
+The host only takes finished shots out and puts new ones in.
 """
 
 import triton
 import triton.language as tl
 
-NOTHING, OVER, MET = 0, 1, 2  # what `count_iteration` says of a lane
-BETTER, AGAIN, AFRESH = 1, 2, 4  # bits of what `judge` asks for
-FIXED = 2**20  # weights are added up as whole numbers of this many a unit: in any order, with one result
+# Values of `event`, which `count_iteration` sets: the leg goes on, is over, or is over with its syndrome met.
+GOES_ON, OVER, MET = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+# Bits of `action`, which `judge` sets: keep the errors, begin another leg, and begin it without the old messages.
+BETTER, AGAIN, AFRESH = tl.constexpr(1), tl.constexpr(2), tl.constexpr(4)
+# Weights are summed as whole numbers with this many units per nat, so that the order of a sum does not matter.
+FIXED = 2**20
 
 
 @triton.jit
 def _received(before, message, bit_of_edge, e, lanes, wide, kept):
-    """What a bit tells a check: its posterior without what the check said before."""
+    """Return the message of a bit to a check: its posterior without the last answer of that check."""
     v = tl.load(bit_of_edge + e)
     return tl.load(before + v * wide + lanes) - kept * tl.load(message + e * wide + lanes)
 
 
 @triton.jit
 def _phi(x):
-    """-ln tanh(x/2), its own inverse, for x > 0."""
+    """Return -ln tanh(x/2) for x > 0; this function is its own inverse."""
     return tl.log(1.0 + 2.0 / (tl.exp(x) - 1.0))
 
 
@@ -33,15 +41,15 @@ def answer_checks(
     before, message, keep, syndrome, iteration, check_ptr, bit_of_edge, scale, width,
     IS_SUM: tl.constexpr, LARGEST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The answers of one check to its bits: the smallest of the others, or the exact rule."""
+    """Write the answers of one check to its bits, by min-sum or by the exact rule."""
     c = tl.program_id(0)
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     begin, end = tl.load(check_ptr + c), tl.load(check_ptr + c + 1)
-    wide = tl.cast(width, tl.int64)  # places are beyond 2^31 in large codes
+    wide = tl.cast(width, tl.int64)  # Places exceed 2^31 in large codes.
     kept = tl.load(keep + lanes)
     negative = tl.load(syndrome + c.to(tl.int64) * width + lanes) != 0
     if IS_SUM:
-        # In double precision the difference of sums keeps what the least sure bit would drown otherwise.
+        # Double precision: in single precision the least certain bit would absorb the others in the sum.
         total = tl.zeros([BLOCK], tl.float64)
         for e in range(begin, end):
             ratio = _received(before, message, bit_of_edge, e, lanes, wide, kept)
@@ -74,7 +82,7 @@ def add_up_bits(
     before, prior, message, decided, ratio, gamma, leg, finished, bit_ptr, edge_of_bit, legs, width,
     SHARED: tl.constexpr, OWN: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """The posterior of one bit, what it stands for, and what takes the place of the channel's word next."""
+    """Compute the posterior of one bit, its decision, and its next effective prior."""
     v = tl.program_id(0)
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     place = v.to(tl.int64) * width + lanes
@@ -92,7 +100,7 @@ def add_up_bits(
 
 @triton.jit
 def compare_syndromes(decided, syndrome, odd_checks, unmet, check_ptr, bit_of_edge, width, BLOCK: tl.constexpr):
-    """Mark the checks that are not met, and the lanes in which one is not."""
+    """Mark the checks that are not met, and the lanes that have such a check."""
     c = tl.program_id(0)
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     odd = tl.load(syndrome + c.to(tl.int64) * width + lanes)
@@ -107,14 +115,14 @@ def compare_syndromes(decided, syndrome, odd_checks, unmet, check_ptr, bit_of_ed
 def count_iteration(
     unmet, finished, keep, iteration, total, leg, event, weight, first_iterations, leg_iterations, BLOCK: tl.constexpr
 ):
-    """Count, and say which lanes have met their syndrome or spent the iterations of their leg."""
+    """Count the iteration, and find the lanes that have met their syndrome or spent the iterations of their leg."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     live = tl.load(finished + lanes) == 0
     done = tl.load(iteration + lanes) + 1
     met = tl.load(unmet + lanes) == 0
     limit = tl.where(tl.load(leg + lanes) == 0, first_iterations, leg_iterations)
     over = live & (met | (done >= limit))
-    tl.store(event + lanes, tl.where(over, tl.where(met, 2, 1), 0))
+    tl.store(event + lanes, tl.where(over, tl.where(met, MET, OVER), GOES_ON))
     tl.store(iteration + lanes, done)
     tl.store(total + lanes, tl.load(total + lanes) + live.to(tl.int32))
     tl.store(weight + lanes, tl.zeros([BLOCK], tl.int64))
@@ -127,9 +135,9 @@ def weigh(
     event, decided, ratio, weight, num_bits, width, UNIT: tl.constexpr, SHARED: tl.constexpr,
     ROWS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Add up the weights of the errors that some bits stand for, in lanes whose leg is over."""
+    """Sum the weights of the errors decided for some bits, in lanes whose leg is over."""
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    asked = tl.load(event + lanes) > 0
+    asked = tl.load(event + lanes) != GOES_ON
     if tl.max(asked.to(tl.int32), 0) > 0:
         rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
         inside = rows < num_bits
@@ -149,10 +157,10 @@ def judge(
     event, weight, best_weight, found, leg, iteration, keep, finished, action, legs, solutions,
     RESTART: tl.constexpr, TRUST_FIRST: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Whether what a leg has found is kept, and whether the shot begins another leg or is finished."""
+    """Decide whether the errors of a leg are kept, and whether the shot begins another leg or is finished."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     said = tl.load(event + lanes)
-    over, met = said > 0, said == 2
+    over, met = said != GOES_ON, said == MET
     before, own = tl.load(found + lanes), tl.load(leg + lanes)
     weighed = tl.load(weight + lanes)
     better = over & ((before == 0) | (met & (weighed < tl.load(best_weight + lanes))))
@@ -166,14 +174,14 @@ def judge(
     tl.store(finished + lanes, tl.full([BLOCK], 1, tl.int32), mask=done)
     tl.store(leg + lanes, own + 1, mask=again)
     tl.store(iteration + lanes, tl.zeros([BLOCK], tl.int32), mask=again)
-    afresh = again if RESTART else again & met  # going on from a solution would only find it again
+    afresh = again if RESTART else again & met  # Continuing from a solution would only find it again.
     tl.store(keep + lanes, tl.zeros([BLOCK], tl.float32), mask=afresh)
-    tl.store(action + lanes, better.to(tl.int32) + 2 * again.to(tl.int32) + 4 * afresh.to(tl.int32))
+    tl.store(action + lanes, BETTER * better.to(tl.int32) + AGAIN * again.to(tl.int32) + AFRESH * afresh.to(tl.int32))
 
 
 @triton.jit
 def _line(weights, at, a, b, c, d, e, f, g):
-    """w . x + b, of the row of weights at a place."""
+    """Return w . x + b for the row of weights at a place."""
     return (
         tl.load(weights + at) * a + tl.load(weights + at + 1) * b + tl.load(weights + at + 2) * c
         + tl.load(weights + at + 3) * d + tl.load(weights + at + 4) * e + tl.load(weights + at + 5) * f
@@ -186,7 +194,7 @@ def _chosen_memory(
     weights, hidden, channel, posterior, prior, unmet, draw, leg,
     SOFT: tl.constexpr, SLOPE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """The network of `learned_memory`, for the bits of a tile."""
+    """Evaluate the network of `learned_memory` for the bits of a tile."""
     side = tl.where(channel < 0, -1.0, 1.0)
     a = tl.abs(channel) / (SOFT + tl.abs(channel))
     b = side * posterior / (SOFT + tl.abs(posterior))
@@ -207,7 +215,7 @@ def apply(
     SHARED: tl.constexpr, OWN: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
     SOFT: tl.constexpr, SLOPE: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Keep the errors of some bits where they are the best, and begin a leg with its own memories where asked for."""
+    """Keep the errors of some bits if they are the best so far, and begin another leg with its own memories."""
     lanes = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     asked = tl.load(action + lanes)
     if tl.max(asked, 0) > 0:
@@ -215,7 +223,7 @@ def apply(
         real = rows < num_bits
         inside = real[:, None]
         place = rows.to(tl.int64)[:, None] * width + lanes[None, :]
-        better, again = inside & ((asked & 1) > 0)[None, :], inside & ((asked & 2) > 0)[None, :]
+        better, again = inside & ((asked & BETTER) > 0)[None, :], inside & ((asked & AGAIN) > 0)[None, :]
         tl.store(best + place, tl.load(decided + place, mask=better, other=0), mask=better)
         if SHARED:
             own = tl.load(ratio + rows, mask=real, other=0.0)[:, None]
@@ -243,6 +251,6 @@ def apply(
         else:
             share = tl.load(gamma + rows[:, None] * legs + number, mask=again, other=0.0)
         tl.store(prior + place, channel + share * (posterior - channel), mask=again)
-        afresh = inside & ((asked & 4) > 0)[None, :]
+        afresh = inside & ((asked & AFRESH) > 0)[None, :]
         factor = tl.load(tilt + rows, mask=real, other=1.0)[:, None]
         tl.store(before + place, channel * factor, mask=afresh)

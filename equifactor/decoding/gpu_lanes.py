@@ -1,4 +1,4 @@
-"""What decoding on a GPU works on: the state of its lanes, the memories of its legs, and the shots that wait."""
+"""The data of decoding on a GPU: the state of its lanes, the memories of its legs, and the shots that wait."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class GpuLanes:
-    """The state of B shots; rows of B lanes."""
+    """The state of B lanes, in rows of B numbers."""
 
-    ratio: torch.Tensor  # [V] what the channel says to all shots, or [V, B]
+    ratio: torch.Tensor  # [V] channel log ratios of all shots, or [V, B]
     before: torch.Tensor  # [V, B] posteriors
-    prior: torch.Tensor  # [V, B] what stands for the channel's word
+    prior: torch.Tensor  # [V, B] effective priors
     message: torch.Tensor  # [E, B] from checks to bits
-    decided: torch.Tensor  # [V, B] bytes: the errors that the posteriors stand for
-    best: torch.Tensor  # [V, B] bytes: the lightest errors found that meet the syndrome
+    decided: torch.Tensor  # [V, B] bytes: 1 for a negative posterior
+    best: torch.Tensor  # [V, B] bytes: the lightest errors found so far that meet the syndrome
     syndrome: torch.Tensor  # [M, B] bytes
     odd: torch.Tensor  # [M, B] bytes: the checks that are not met
     gamma: torch.Tensor  # [V, B] memories that a network has chosen, or [0, B]
-    shot: torch.Tensor  # [B] number of the shot, -1 where there is none
-    finished: torch.Tensor  # [B] 1 where there is nothing to do
-    leg: torch.Tensor  # [B]
-    iteration: torch.Tensor  # [B] of the leg
+    shot: torch.Tensor  # [B] number of the shot, -1 for an empty lane
+    finished: torch.Tensor  # [B] 1 for an empty lane or a finished shot
+    leg: torch.Tensor  # [B] number of the leg, from 0
+    iteration: torch.Tensor  # [B] iterations of the leg
     total: torch.Tensor  # [B] iterations of the shot
-    found: torch.Tensor  # [B] solutions
-    keep: torch.Tensor  # [B] 0 in the first iteration of a leg, else 1
-    unmet: torch.Tensor  # [B]
-    event: torch.Tensor  # [B]
-    action: torch.Tensor  # [B]
-    weight: torch.Tensor  # [B] whole numbers
-    best_weight: torch.Tensor  # [B]
+    found: torch.Tensor  # [B] number of legs that met the syndrome
+    keep: torch.Tensor  # [B] 0 in the first iteration of a leg without old messages, otherwise 1
+    unmet: torch.Tensor  # [B] 1 if a check is not met
+    event: torch.Tensor  # [B] GOES_ON, OVER or MET of `gpu_kernels`
+    action: torch.Tensor  # [B] bits BETTER, AGAIN and AFRESH of `gpu_kernels`
+    weight: torch.Tensor  # [B] weight of the errors decided, in units of 1 / FIXED
+    best_weight: torch.Tensor  # [B] weight of `best`, in the same units
 
     @property
     def width(self) -> int:
-        """B."""
+        """B, the number of lanes."""
         return len(self.shot)
 
     def chosen(self, lanes: torch.Tensor) -> GpuLanes:
-        """Copies of some lanes, side by side."""
+        """Return copies of some lanes, side by side."""
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
         return GpuLanes(**{
             name: part if name == "ratio" and part.ndim == 1 else part.index_select(-1, lanes)
@@ -58,13 +58,13 @@ class GpuLanes:
 
 
 def memories(method: DecodingMethod, num_bits: int) -> NDArray[np.float32]:
-    """[V, 1 + legs] the memory of every bit in every leg, the same numbers as on the CPU."""
+    """Return [V, 1 + legs] the memory of every bit in every leg, the same numbers as on the CPU."""
     drawn = method.low + (method.high - method.low) * draws(method, num_bits)
     return np.concatenate([np.full((num_bits, 1), method.memory), drawn], axis=1).astype(np.float32)
 
 
 def draws(method: DecodingMethod, num_bits: int) -> FloatArray:
-    """[V, legs] numbers from [0, 1), the same as on the CPU."""
+    """Return [V, legs] numbers drawn from [0, 1), the same as on the CPU."""
     leg = np.arange(1, method.legs + 1, dtype=np.uint64)
     golden = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
@@ -77,24 +77,24 @@ def draws(method: DecodingMethod, num_bits: int) -> FloatArray:
 
 
 class Arrivals:
-    """The shots of a store that still wait for a lane; those that the channel's word alone explains are answered."""
+    """The shots of a store that still wait for a lane. Shots that the channel alone explains are answered at once."""
 
     def __init__(self, engine: GpuEngine, store: ShotStore) -> None:
         self.engine, self.store, self.chunks = engine, store, store.chunks()
         self.shots: IntArray
         self.syndromes: NDArray[np.uint8]
         self.ratio: NDArray[np.float32]
-        self.seen = 0  # shots before this one have been looked at
+        self.seen = 0  # The number of shots that have been read.
         self.over = False
         self._next_chunk()
 
     @property
     def begun(self) -> int:
-        """The shots that do not wait."""
+        """The number of shots that no longer wait."""
         return self.seen - len(self.shots)
 
     def take(self, count: int) -> tuple[IntArray, NDArray[np.uint8], NDArray[np.float32]]:
-        """Numbers [n], syndromes [n, M] and log ratios ([n, V] or [1, V]) of at most `count` shots, at least one."""
+        """Return numbers [n], syndromes [n, M] and log ratios ([n, V] or [1, V]) of 1 to `count` shots."""
         taken = self.shots[:count], self.syndromes[:count], self.ratio if len(self.ratio) == 1 else self.ratio[:count]
         self.shots, self.syndromes = self.shots[count:], self.syndromes[count:]
         self.ratio = self.ratio if len(self.ratio) == 1 else self.ratio[count:]
@@ -103,7 +103,7 @@ class Arrivals:
         return taken
 
     def _next_chunk(self) -> None:
-        """Read on until a shot waits."""
+        """Read chunks until a shot waits."""
         p, self.shots = self.engine.problem, np.zeros(0, np.int64)
         while len(self.shots) == 0:
             chunk = next(self.chunks, None)

@@ -1,4 +1,4 @@
-"""The engine of decoding on the CPU: shots go through the lanes of compiled loops."""
+"""The engine for decoding on the CPU: 16 lanes in compiled loops."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ if TYPE_CHECKING:
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
 
-_LINE = 64  # bytes of a line of cache
-_TILT = 1e-2  # how far first messages are moved so that none are equal
-_FAILED = 256  # shots that wait for ordered statistics at a time
-_WORK = 2 * 10**9  # steps between two looks at the clock, about a fifth of a second
+_LINE = 64  # The number of bytes of a line of cache.
+_TILT = 1e-2  # The largest relative change of a first message that breaks ties. Chosen by hand; `tilts` says why.
+_FAILED = 256  # The number of failed shots that ordered statistics decodes at a time. Chosen by hand.
+_WORK = 2 * 10**9  # The number of steps between two looks at the clock, about a fifth of a second.
+_STEPS = 8  # About the number of steps that a lane takes for an edge in a sweep, for `_WORK`. Chosen by hand.
 
 
 class LaneEngine:
-    """Decodes by belief propagation, 16 shots at a time; what a shot is answered does not depend on the others."""
+    """Decodes by belief propagation, 16 shots at a time. The answer to a shot does not depend on the other shots."""
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
         from equifactor.decoding.check_rules import LANES, ROWS
-        from equifactor.decoding.lane_kernels import Checks, LaneState, Strategy
+        from equifactor.decoding.lane_kernels import NUM_COUNTERS, Checks, LaneState, Strategy
 
         self.problem, self.method = problem, method
         self.checks = Checks(
             problem.check_ptr, problem.bit_of_edge, problem.observable_ptr, problem.observable_bits,
             tilts(problem.num_bits), problem.degrees,
         )  # fmt: skip
-        # Every number of one type: an integer where a float was would compile everything again.
+        # Every number keeps its type: an integer in place of a float would compile everything again.
         self.strategy = Strategy(
             method.rule == "sum-product", method.schedule == "serial", float(method.scale),
             method.iterations, method.leg_iterations, method.legs, method.solutions, method.restart, method.trust_first,
@@ -47,20 +48,29 @@ class LaneEngine:
             _aligned(bits * LANES), _aligned(bits * LANES), _aligned(2 * bits * LANES).reshape(2, -1),
             _aligned(len(problem.bit_of_edge) * LANES),
             np.zeros(problem.num_checks, np.uint32), np.zeros(bits, np.uint32), np.zeros(bits, np.uint32),
-            np.zeros(LANES), np.full((5, LANES), -1), _aligned(LANES), _aligned(LANES),
+            np.zeros(LANES), np.full((NUM_COUNTERS, LANES), -1), _aligned(LANES), _aligned(LANES),
             _aligned(longest * LANES), _aligned(longest * ROWS * LANES),
             np.zeros(bits, np.float32), method.weights_of_networks(),
         )  # fmt: skip
         self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
-        self.sweeps = max(1, _WORK // max(1, LANES * len(problem.bit_of_edge) * 8))
+        self.sweeps = max(1, _WORK // max(1, LANES * len(problem.bit_of_edge) * _STEPS))
 
     def use_networks(self, weights: NDArray[np.float32]) -> None:
-        """Let other networks [P, H+1, F+2] choose memories, that of shot n is n % P."""
+        """Set the networks [P, H+1, F+2] that choose memories; network n % P serves shot n."""
         self.state = self.state._replace(weights=weights)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Answer all shots of the store, or as many as the clock allows; `report` is told how many are done."""
-        from equifactor.decoding.lane_kernels import CURSOR, FAILED, LIVE, ShotAnswers, ShotQueue, run_lanes
+        """Decode the shots of the store until the clock stops; call `report` with the number of finished shots."""
+        from equifactor.decoding.lane_kernels import (
+            CURSOR,
+            FAILED,
+            LIVE,
+            NUM_PROGRESS,
+            SHOT,
+            ShotAnswers,
+            ShotQueue,
+            run_lanes,
+        )
         from equifactor.kernels.jit import plain
 
         held = _FAILED if self.statistics is not None else 0
@@ -71,37 +81,37 @@ class LaneEngine:
         )  # fmt: skip
         checks, strategy, state = plain(self.checks), plain(self.strategy), plain(self.state)
         self.state.counter[:] = -1
-        place = np.zeros(4, np.int64)
+        progress = np.zeros(NUM_PROGRESS, np.int64)
         for first, packed, ratio, more in store.chunks():
             queue = plain(ShotQueue(first, more, packed, ratio))
-            place[CURSOR] = 0
+            progress[CURSOR] = 0
             while not clock.stopped:
-                run_lanes(checks, strategy, state, queue, plain(answers), place, self.sweeps)
-                if self.statistics is not None and (failed := int(place[FAILED])):
+                run_lanes(checks, strategy, state, queue, plain(answers), progress, self.sweeps)
+                if self.statistics is not None and (failed := int(progress[FAILED])):
                     shots, posteriors = answers.failed_shot[:failed], answers.failed_posterior[:failed]
                     self.statistics.decode(store, shots, posteriors, answers.failed_syndrome[:failed])
-                    place[FAILED] = 0
-                report(first + int(place[CURSOR] - place[LIVE]))
-                if place[CURSOR] == len(packed) and (more or place[LIVE] == 0):
+                    progress[FAILED] = 0
+                report(first + int(progress[CURSOR] - progress[LIVE]))
+                if progress[CURSOR] == len(packed) and (more or progress[LIVE] == 0):
                     break
             if clock.stopped:
-                store.decoded[first + int(place[CURSOR]) :] = False
-                waiting = self.state.counter[0]
+                store.decoded[first + int(progress[CURSOR]) :] = False
+                waiting = self.state.counter[SHOT]
                 store.decoded[waiting[waiting >= 0]] = False
                 return
 
 
 def tilts(num_bits: int) -> NDArray[np.float32]:
-    """[V] factors near 1 of the first messages.
+    """Return [V] factors near 1 for the first messages.
 
-    Where errors are equally likely, messages of min-sum tie for ever: of 1000 words over a binary symmetric channel 998
-    were lost so, and 92 are with this.
+    If all errors are equally likely, messages of min-sum stay tied. Of 1000 words over a binary symmetric channel, 998
+    were decoded wrongly without these factors and 92 with them.
     """
     return np.random.default_rng(0).uniform(1.0 - _TILT, 1.0 + _TILT, num_bits).astype(np.float32)
 
 
 def _aligned(count: int) -> NDArray[np.float32]:
-    """Zeros [count] that begin with a line of cache."""
+    """Return zeros [count] that begin at a line of cache."""
     room = np.zeros(count + _LINE // 4, np.float32)
     begin = -room.ctypes.data % _LINE // 4
     return room[begin : begin + count]

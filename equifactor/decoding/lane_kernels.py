@@ -1,13 +1,12 @@
 # mypy: ignore-errors
-"""Decoding of many shots by belief propagation on the CPU: every lane of a vector is a shot of its own.
+"""Decoding of many shots by belief propagation on the CPU: every number of a vector is a lane, which holds one shot.
 
-What shot f says of bit v is at `v LANES + f`, of edge e at `e LANES + f`, so that all lanes take the same steps and no
-arithmetic runs across lanes: a shot's answer does not depend on its neighbours. A lane whose shot has met its syndrome,
-or has spent its iterations, takes the next shot from the queue. A positive log ratio ln P(0)/P(1) says that the bit is
-not in error.
+The value of lane f for bit v is at `v LANES + f`, and for edge e at `e LANES + f`. All lanes take the same steps and no
+arithmetic crosses lanes, so that the answer to a shot does not depend on its neighbours. A lane whose shot has met its
+syndrome, or has spent its iterations, takes the next shot from the queue.
 
-One sweep turns `posterior` into `following`: the message of a bit to a check is its posterior without what the check
-said before, the check answers, and its answers add up to the next posterior.
+In one sweep, the message of a bit to a check is the posterior of the bit without the last answer of that check. The
+check answers, and the answers add up to the next posterior.
 """
 
 from typing import NamedTuple
@@ -23,25 +22,31 @@ from equifactor.kernels.jit import fast_kernel, inlined
 
 load, store, signs = OPS.load, OPS.store, OPS.signs
 add, subtract, multiply, multiply_add = OPS.add, OPS.subtract, OPS.multiply, OPS.multiply_add
-SHOT, LEG, ITERATION, TOTAL, SOLUTIONS = range(5)  # rows of LaneState.counter
-CURSOR, FAILED, LIVE, SIDE = range(4)  # what `place` holds
+# Rows of LaneState.counter: number of the shot, number of its leg, iterations of the leg and of the shot, and number of
+# legs that met the syndrome.
+SHOT, LEG, ITERATION, TOTAL, SOLUTIONS = range(5)
+NUM_COUNTERS = 5
+# Entries of `progress`: the next shot in the queue, failed shots so far, lanes that hold a shot, and the row of
+# LaneState.posterior that holds the present posteriors.
+CURSOR, FAILED, LIVE, SIDE = range(4)
+NUM_PROGRESS = 4
 _ONE = np.uint32(1)
-_UNIT = 1.0 / 2**53
+_UNIT = 1.0 / 2**53  # The distance of neighbouring numbers that `_uniform` returns.
 
 
 class Checks(NamedTuple):
-    """The code: which bits are in which check and observable."""
+    """The code: the bits of every check and of every observable."""
 
     check_ptr: IntArray  # [M+1]
     bit_of_edge: IntArray  # [E] check by check
     observable_ptr: IntArray  # [L+1]
     observable_bits: IntArray
-    tilt: NDArray[np.float32]  # [V] factors near 1 of the first messages: no two bits are equally sure for ever
-    degree: NDArray[np.float32]  # [V] number of checks
+    tilt: NDArray[np.float32]  # [V] factors near 1 of the first messages, which break ties
+    degree: NDArray[np.float32]  # [V] number of checks of every bit
 
 
 class Strategy(NamedTuple):
-    """What a method does: `equifactor.decoding.methods` says what each number means."""
+    """The settings of a method, as in `equifactor.decoding.methods`."""
 
     is_sum: bool
     is_serial: bool
@@ -59,61 +64,62 @@ class Strategy(NamedTuple):
 
 
 class LaneState(NamedTuple):
-    """The shots at work."""
+    """The state of all lanes."""
 
-    ratio: NDArray[np.float32]  # [V LANES] what the channel says
-    memory: NDArray[np.float32]  # [V LANES] share of the last posterior that replaces the channel's word
+    ratio: NDArray[np.float32]  # [V LANES] channel log ratios
+    memory: NDArray[np.float32]  # [V LANES] share of the last posterior in the effective prior
     posterior: NDArray[np.float32]  # [2, V LANES] before and after a sweep
     message: NDArray[np.float32]  # [E LANES] from checks to bits
-    syndrome: NDArray[np.uint32]  # [M] bit f is that of lane f, here and below
-    decided: NDArray[np.uint32]  # [V] the errors that the posteriors stand for
-    best: NDArray[np.uint32]  # [V] the lightest errors found that meet the syndrome
+    syndrome: NDArray[np.uint32]  # [M] bit f belongs to lane f, here and in the next two fields
+    decided: NDArray[np.uint32]  # [V] set for a negative posterior
+    best: NDArray[np.uint32]  # [V] the lightest errors found so far that meet the syndrome
     best_weight: FloatArray  # [LANES]
-    counter: IntArray  # [5, LANES] SHOT .. SOLUTIONS; a lane without a shot has SHOT -1
-    scale: NDArray[np.float32]  # [LANES] of the answers of checks
-    keep: NDArray[np.float32]  # [LANES] 0 in the first sweep of a leg, in which no check has said anything yet, else 1
+    counter: IntArray  # [NUM_COUNTERS, LANES] SHOT to SOLUTIONS; SHOT is -1 for an empty lane
+    scale: NDArray[np.float32]  # [LANES] factor of the answers of checks
+    keep: NDArray[np.float32]  # [LANES] 0 in the first sweep of a leg without old messages, otherwise 1
     work: NDArray[np.float32]  # [longest check LANES] the messages of one check
     scratch: NDArray[np.float32]  # [longest check 4 LANES]
-    unmet: NDArray[np.float32]  # [V] of one lane, where a network asks: the share of a bit's checks that are not met
-    weights: NDArray[
-        np.float32
-    ]  # [P, H+1, F+2] of the networks that choose memories, that of shot n is n % P; or P = 0
+    unmet: NDArray[np.float32]  # [V] share of the checks of a bit that are not met in one lane; for networks
+    # [P, H+1, F+2] weights of the networks that choose memories; network n % P serves shot n. P is 0 without networks.
+    weights: NDArray[np.float32]
 
 
 class ShotQueue(NamedTuple):
-    """Shots that wait for a lane."""
+    """The shots that wait for a lane."""
 
-    first: int  # number of the first one
-    more: bool  # whether others will follow
+    first: int  # number of the first shot
+    more: bool  # whether more shots will follow
     syndrome: NDArray[np.uint8]  # [C, ceil(M/8)] little bit order
-    ratio: NDArray[np.float32]  # [C, V], or [1, V] where all shots have the same
+    ratio: NDArray[np.float32]  # [C, V], or [1, V] if all shots share them
 
 
 class ShotAnswers(NamedTuple):
-    """What is known of all shots."""
+    """The answers to all shots."""
 
-    correction: NDArray[np.uint8]  # [N, ceil(V/8)], or [0, 0] where nobody wants it
+    correction: NDArray[np.uint8]  # [N, ceil(V/8)], or [0, 0] if corrections are not wanted
     flips: NDArray[np.uint8]  # [N, L]
     converged: NDArray[np.bool_]  # [N]
     iterations: NDArray[np.int32]  # [N]
     weight: FloatArray  # [N]
-    failed_shot: IntArray  # [B] shots that have failed since the last call
-    failed_posterior: NDArray[np.float32]  # [B, V] with B of at least LANES, or 0 where nobody wants them
+    failed_shot: (
+        IntArray  # [B] shots that have failed since the last call; B is at least LANES, or 0 if they are not wanted
+    )
+    failed_posterior: NDArray[np.float32]  # [B, V]
     failed_syndrome: NDArray[np.uint8]  # [B, M]
 
 
 @fast_kernel
-def run_lanes(checks, strategy, state, queue, answers, place, sweeps):
-    """Decode until no shot is left, or the queue is empty and more shots wait behind it, or too many have failed.
+def run_lanes(checks, strategy, state, queue, answers, progress, sweeps):
+    """Decode until no shot is left, or the queue is empty and more shots will follow, or too many have failed.
 
     Args:
         checks: the code.
         strategy: the method.
-        state: the lanes, which go on where the last call left them.
-        queue: shots that wait.
+        state: the lanes, which continue where the last call left them.
+        queue: the shots that wait.
         answers: filled, shot by shot.
-        place: [4] CURSOR the next shot in the queue, FAILED shots so far, LIVE lanes, SIDE of the posteriors.
-        sweeps: the largest number of sweeps, after which the caller may look at the clock.
+        progress: [NUM_PROGRESS] CURSOR, FAILED, LIVE and SIDE.
+        sweeps: the largest number of sweeps; afterwards the caller looks at the clock.
     """
     checks, strategy, state = Checks(*checks), Strategy(*strategy), LaneState(*state)
     queue, answers = ShotQueue(*queue), ShotAnswers(*answers)
@@ -121,18 +127,18 @@ def run_lanes(checks, strategy, state, queue, answers, place, sweeps):
     wants_failed = len(answers.failed_shot) > 0
     for lane in range(LANES):
         if counter[SHOT, lane] < 0:
-            _begin_shot(checks, strategy, state, queue, answers, place, lane)
+            _begin_shot(checks, strategy, state, queue, answers, progress, lane)
     for _ in range(sweeps):
-        live = _live(counter, place)
-        if live == 0 or (queue.more and place[LIVE] < LANES):
+        live = _live(counter, progress)
+        if live == 0 or (queue.more and progress[LIVE] < LANES):
             break
-        if wants_failed and place[FAILED] + LANES > len(answers.failed_shot):
+        if wants_failed and progress[FAILED] + LANES > len(answers.failed_shot):
             break
         for lane in range(LANES):
             counter[ITERATION, lane] += 1
             counter[TOTAL, lane] += 1
             state.scale[lane] = strategy.scale if strategy.scale > 0.0 else 1.0 - 0.5 ** counter[ITERATION, lane]
-        _sweep(checks, strategy, state, place)
+        _sweep(checks, strategy, state, progress)
         state.keep[:] = 1.0
         met = _met(checks, state, live)
         for lane in range(LANES):
@@ -140,28 +146,28 @@ def run_lanes(checks, strategy, state, queue, answers, place, sweeps):
                 has_met = ((met >> np.uint32(lane)) & _ONE) > 0
                 limit = strategy.first_iterations if counter[LEG, lane] == 0 else strategy.leg_iterations
                 over = has_met or counter[ITERATION, lane] >= limit
-                if over and not _next_leg(checks, strategy, state, place, lane, has_met):
-                    _give(checks, state, answers, place, lane)
-                    _begin_shot(checks, strategy, state, queue, answers, place, lane)
-    _live(counter, place)
+                if over and not _next_leg(checks, strategy, state, progress, lane, has_met):
+                    _give(checks, state, answers, progress, lane)
+                    _begin_shot(checks, strategy, state, queue, answers, progress, lane)
+    _live(counter, progress)
 
 
 @inlined
-def _live(counter, place):
-    """Bit f is set where lane f has a shot; their number is written down."""
+def _live(counter, progress):
+    """Return a word in which bit f is set if lane f holds a shot, and write their number to progress[LIVE]."""
     live = np.uint32(0)
-    place[LIVE] = 0
+    progress[LIVE] = 0
     for lane in range(LANES):
         if counter[SHOT, lane] >= 0:
             live = np.uint32(live | (_ONE << np.uint32(lane)))
-            place[LIVE] += 1
+            progress[LIVE] += 1
     return live
 
 
 @fast_kernel
-def _sweep(checks, strategy, state, place):
-    """One iteration of all lanes; then `decided` says what the posteriors stand for."""
-    side = place[SIDE]
+def _sweep(checks, strategy, state, progress):
+    """Make one iteration of all lanes, and set `decided` by the signs of the posteriors."""
+    side = progress[SIDE]
     before, after = state.posterior[side], state.posterior[1 - side]
     work, message = state.work, state.message
     keep, scale = load(state.keep, 0), load(state.scale, 0)
@@ -196,18 +202,18 @@ def _sweep(checks, strategy, state, place):
         posterior = load(before, n) if strategy.is_serial else load(after, n)
         put(decided, v, signs(posterior))
         prior = multiply_add(load(memory, n), subtract(posterior, channel), channel)
-        if strategy.is_serial:  # what stands for the channel moves, and the posterior with it
+        if strategy.is_serial:  # The effective prior changes, and the posterior with it.
             store(before, n, add(posterior, subtract(prior, load(after, n))))
             store(after, n, prior)
         else:
             store(before, n, prior)
     if not strategy.is_serial:
-        place[SIDE] = 1 - side
+        progress[SIDE] = 1 - side
 
 
 @fast_kernel
 def _met(checks, state, asked):
-    """Bit f is set where lane f is asked for and what it has decided meets its syndrome."""
+    """Return a word in which bit f is set if lane f is in `asked` and its decisions meet its syndrome."""
     check_ptr, bit_of_edge, decided = checks.check_ptr, checks.bit_of_edge, state.decided
     met = asked
     for c in range(len(check_ptr) - 1):
@@ -221,8 +227,8 @@ def _met(checks, state, asked):
 
 
 @fast_kernel
-def _next_leg(checks, strategy, state, place, lane, has_met):
-    """Keep what a leg has found, and start another one; False where the shot is done."""
+def _next_leg(checks, strategy, state, progress, lane, has_met):
+    """Keep the errors that a leg has found if they are the best, and start another leg; False if the shot is done."""
     counter, ratio, memory = state.counter, state.ratio, state.memory
     bit = np.uint32(_ONE << np.uint32(lane))
     if has_met or counter[SOLUTIONS, lane] == 0:
@@ -240,9 +246,9 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
         return False
     counter[LEG, lane] += 1
     counter[ITERATION, lane] = 0
-    before, after = state.posterior[place[SIDE]], state.posterior[1 - place[SIDE]]
+    before, after = state.posterior[progress[SIDE]], state.posterior[1 - progress[SIDE]]
     is_learned = len(state.weights) > 0
-    restart = strategy.restart or has_met  # going on from a solution would only find it again
+    restart = strategy.restart or has_met  # Continuing from a solution would only find it again.
     weights = (
         state.weights[counter[SHOT, lane] % max(len(state.weights), 1)] if is_learned else state.unmet.reshape(1, -1)
     )
@@ -261,7 +267,7 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
         put(memory, n, gamma)
         prior = channel + gamma * (posterior - channel)
         put(after, n, prior)
-        if strategy.is_serial:  # there the posterior holds what stands for the channel
+        if strategy.is_serial:  # In this schedule the posterior includes the effective prior.
             put(before, n, prior if restart else posterior + (prior - last))
         elif restart:
             put(before, n, channel * get(checks.tilt, v))
@@ -272,7 +278,7 @@ def _next_leg(checks, strategy, state, place, lane, has_met):
 
 @fast_kernel
 def _count_unmet(checks, state, bit):
-    """The share of every bit's checks that one lane does not meet."""
+    """Compute for every bit the share of its checks that one lane does not meet."""
     check_ptr, bit_of_edge, unmet = checks.check_ptr, checks.bit_of_edge, state.unmet
     unmet[:] = 0.0
     for c in range(len(check_ptr) - 1):
@@ -287,7 +293,7 @@ def _count_unmet(checks, state, bit):
 
 @inlined
 def _uniform(key):
-    """A number from [0, 1) that is a function of the key: the finaliser of SplitMix64."""
+    """Return a number from [0, 1) that is a function of the key, by the finaliser of SplitMix64."""
     z = key * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -296,15 +302,15 @@ def _uniform(key):
 
 
 @fast_kernel
-def _begin_shot(checks, strategy, state, queue, answers, place, lane):
-    """Put the next shot of the queue that is not met by what the channel says alone into a lane; none may be left."""
+def _begin_shot(checks, strategy, state, queue, answers, progress, lane):
+    """Put the next shot of the queue into a lane, if one is left. Answer shots that the channel alone explains."""
     counter = state.counter
     bit = np.uint32(_ONE << np.uint32(lane))
     num_bits = len(state.decided)
     counter[SHOT, lane] = -1
-    while place[CURSOR] < len(queue.syndrome):
-        own = place[CURSOR]
-        place[CURSOR] += 1
+    while progress[CURSOR] < len(queue.syndrome):
+        own = progress[CURSOR]
+        progress[CURSOR] += 1
         ratio = queue.ratio[own if len(queue.ratio) > 1 else 0]
         for v in range(num_bits):
             negative = bit if get(ratio, v) < 0.0 else np.uint32(0)
@@ -315,7 +321,7 @@ def _begin_shot(checks, strategy, state, queue, answers, place, lane):
         for k in range(len(counter)):
             counter[k, lane] = 0
         counter[SHOT, lane] = queue.first + own
-        before, after = state.posterior[place[SIDE]], state.posterior[1 - place[SIDE]]
+        before, after = state.posterior[progress[SIDE]], state.posterior[1 - progress[SIDE]]
         for v in range(num_bits):
             n = v * LANES + lane
             put(state.ratio, n, get(ratio, v))
@@ -332,13 +338,13 @@ def _begin_shot(checks, strategy, state, queue, answers, place, lane):
         for v in range(num_bits):
             weight += min(get(ratio, v), 0.0)
         state.best_weight[lane] = weight
-        _give(checks, state, answers, place, lane)
+        _give(checks, state, answers, progress, lane)
         counter[SHOT, lane] = -1
 
 
 @fast_kernel
-def _give(checks, state, answers, place, lane):
-    """Write the answer of a lane."""
+def _give(checks, state, answers, progress, lane):
+    """Write the answer to the shot of a lane."""
     counter = state.counter
     shot = counter[SHOT, lane]
     place_of_bit = np.uint32(lane)
@@ -354,10 +360,10 @@ def _give(checks, state, answers, place, lane):
     answers.iterations[shot] = counter[TOTAL, lane]
     answers.weight[shot] = state.best_weight[lane]
     if counter[SOLUTIONS, lane] == 0 and len(answers.failed_shot):
-        posterior = state.posterior[place[SIDE]]
-        answers.failed_shot[place[FAILED]] = shot
+        posterior = state.posterior[progress[SIDE]]
+        answers.failed_shot[progress[FAILED]] = shot
         for v in range(len(state.best)):
-            answers.failed_posterior[place[FAILED], v] = posterior[v * LANES + lane]
+            answers.failed_posterior[progress[FAILED], v] = posterior[v * LANES + lane]
         for c in range(len(state.syndrome)):
-            answers.failed_syndrome[place[FAILED], c] = (state.syndrome[c] >> place_of_bit) & _ONE
-        place[FAILED] += 1
+            answers.failed_syndrome[progress[FAILED], c] = (state.syndrome[c] >> place_of_bit) & _ONE
+        progress[FAILED] += 1

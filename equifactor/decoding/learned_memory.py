@@ -1,4 +1,4 @@
-"""FE-NBP for decoding: a small network chooses the memory of every bit, and may choose anew while messages go on."""
+"""The network of the method `learned-memory`, which chooses the memory of every bit at the beginning of each leg."""
 
 from __future__ import annotations
 
@@ -19,27 +19,28 @@ from equifactor.solvers.learned.model_header import parse_object, read_header, s
 from equifactor.solving.registry import MODEL_SUFFIX
 
 FEATURES = ("channel", "posterior", "prior", "unmet", "early", "draw", "leg")
-SOFT = 4.0  # a log ratio x is seen as x / (SOFT + |x|)
-LOW, HIGH = -1.0, 0.98  # at 1 a bit would never forget, and its posterior grow without end
-SLOPE = 0.1  # of the hidden units below zero
+SOFT = 4.0  # The network sees a log ratio x as x / (SOFT + |x|). Chosen by hand.
+LOW, HIGH = -1.0, 0.98  # The range of memories. At 1 the posterior of a bit would grow without limit.
+SLOPE = 0.1  # The slope of the hidden units below zero. Chosen by hand.
 SHIPPED = Path(__file__).parent / "weights"
 _TENSOR = "weights"  # The name of the only tensor in a file.
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryNetwork:
-    """gamma = d . x + sum_h o_h relu(w_h . x + b_h) + c for every bit, from what is known at the bit.
+    """gamma = d . x + sum_h o_h relu(w_h . x + b_h) + c: the memory of a bit, from the features x [F] of the bit.
 
-    x holds, with signs such that the channel's word is positive, the log ratios of the channel, of the posterior and of
-    what stands for the channel, squashed; the share of the bit's checks that are not met; a number drawn for the bit
-    from [-1, 1], divided by the number of the leg and as it is; and 1 / number of the leg. One network serves all bits,
-    and every entry of x keeps its meaning when bits, checks or the two values of a bit change places: with any weights
-    the decoder is equivariant, and runs on any code. gamma is FE-NBP's damping where all edges of a bit share it; it
-    may be negative.
+    The features are, with signs such that the channel's log ratio is positive: the squashed log ratios of the channel,
+    of the posterior and of the effective prior; the share of the bit's checks that are not met; a number drawn for the
+    bit from [-1, 1], divided by the number of the leg and undivided; and 1 / number of the leg. The relu is leaky.
+
+    One network serves all bits, and every feature keeps its meaning if bits, checks or the two values of a bit are
+    permuted. So the decoder is equivariant for any weights, and runs on any code. gamma corresponds to the damping of
+    FE-NBP [Sun21], shared by all edges of a bit; it may be negative.
 
     Attributes:
-        weights: [H+1, F+2] float32; row h is w_h, b_h, o_h and the last one d, c, 0.
-        card: where the weights come from.
+        weights: [H+1, F+2] float32; row h is w_h, b_h, o_h, and the last row is d, c, 0.
+        card: how the weights were trained.
     """
 
     weights: NDArray[np.float32]
@@ -47,7 +48,7 @@ class MemoryNetwork:
 
     @classmethod
     def untrained(cls, hidden: int = 8, *, low: float = -0.24, high: float = 0.66, seed: int = 0) -> MemoryNetwork:
-        """Memories drawn from an interval as relay draws them; hidden units look around but are not heard yet."""
+        """Return a network that draws memories from an interval, as relay does; its hidden units have no effect yet."""
         weights = np.zeros((hidden + 1, len(FEATURES) + 2), np.float32)
         weights[:-1, :-1] = np.random.default_rng(seed).normal(size=(hidden, len(FEATURES) + 1))
         weights[-1, FEATURES.index("draw")] = (high - low) / 2
@@ -85,7 +86,7 @@ class MemoryNetwork:
         write_bytes(path, len(text).to_bytes(8, "little") + text + rows.tobytes())
 
     def __call__(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
-        """gamma [..] of features [.., F]: the definition that the engines are held to."""
+        """Return gamma [..] of features [.., F]. This is the definition; the engines are tested against it."""
         inner, last = self.weights[:-1].astype(np.float64), self.weights[-1].astype(np.float64)
         hidden = features @ inner[:, :-2].T + inner[:, -2]
         heard = np.where(hidden > 0, hidden, SLOPE * hidden) @ inner[:, -1]

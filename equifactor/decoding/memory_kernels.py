@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The network of `learned_memory` for one bit of one shot, on the CPU."""
+"""The network of `learned_memory` for one bit of one lane, on the CPU."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ _WIDE = len(FEATURES) + 2
 
 @inlined
 def chosen_memory(weights, seen, draw, leg):
-    """gamma of a bit; `seen` is its channel, posterior, prior, and share of unmet checks."""
+    """Return gamma of a bit; `seen` is its channel, posterior, effective prior and share of unmet checks."""
     channel, posterior, prior, unmet = seen
     side = np.float32(-1.0) if channel < 0 else _ONE
     a = abs(channel) / (_SOFT + abs(channel))
@@ -33,7 +33,7 @@ def chosen_memory(weights, seen, draw, leg):
 
 @inlined
 def _line(flat, at, a, b, c, d, e, f, g):
-    """w . x + b, of the row at a place."""
+    """Return w . x + b for the row of weights at a place."""
     return (
         get(flat, at) * a + get(flat, at + 1) * b + get(flat, at + 2) * c + get(flat, at + 3) * d
         + get(flat, at + 4) * e + get(flat, at + 5) * f + get(flat, at + 6) * g + get(flat, at + 7)

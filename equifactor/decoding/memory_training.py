@@ -1,9 +1,9 @@
-"""Training of the network that chooses memories: by what a decoder is judged by, iterations and wrong flips.
+"""Training of the network that chooses memories, by the iterations and the wrong flips of the decoder.
 
 Whether a shot converges depends on its messages in a way that has no useful gradient after dozens of sweeps. So the
-network is trained by evolution strategies: pairs of networks a small step to either side of the present one decode the
-same shots, and it moves towards the better sides. Only shots count that the first leg leaves open, since the network
-has no say before that; they are drawn anew for each step.
+network is trained by evolution strategies: pairs of networks, a small step to either side of the present one, decode
+the same shots, and the network moves towards the better sides. Only shots that the first leg leaves open are used,
+because the network has no effect before that. Every step draws new shots.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ if TYPE_CHECKING:
     from equifactor.decoding.gpu_engine import GpuEngine
     from equifactor.decoding.lane_engine import LaneEngine
 
-_VALIDATION = 10**6  # seeds of shots that choose among networks begin here
-_ROUNDING = 1e-3  # of weights
-_KEPT = 0.9  # share of the average of networks that each step keeps
+_VALIDATION = 10**6  # The seeds of validation shots begin here, apart from those of training shots.
+_ROUNDING = 1e-3  # Weights of errors that differ by less than this are equal, in nats. Chosen by hand.
+_KEPT = 0.9  # The share of the running average of networks that each step keeps. Chosen by hand.
+_MOMENTUM = 0.9  # The share of the average gradient that each step keeps, the usual value of Adam.
+_SQUARE = 0.98  # The share of the average squared gradient that each step keeps. Chosen by hand.
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTraining:
-    """Settings of a training."""
+    """The settings of a training."""
 
     hidden: int = option(8, "hidden units of the network", low=0)
     steps: int = option(200, "the largest number of steps", low=0)
-    pairs: int = option(16, "pairs of networks that are tried in each step", low=1)
-    shots: int = option(2048, "shots of each step that the first leg leaves open", low=1)
-    spread: float = option(0.05, "how far the networks of a pair are from the present one", low=0.0)
-    rate: float = option(0.01, "how far the network moves in the first steps", low=0.0)
-    penalty: float = option(1.0, "what a fault costs, against 1 for the most iterations", low=0.0)
-    legs: int = option(8, "how often a network chooses in training", low=1)
+    pairs: int = option(16, "pairs of networks that each step tries", low=1)
+    shots: int = option(2048, "shots of each step, all left open by the first leg", low=1)
+    spread: float = option(0.05, "distance of the networks of a pair from the present one", low=0.0)
+    rate: float = option(0.01, "distance that the network moves in each of the first steps", low=0.0)
+    penalty: float = option(1.0, "cost of a fault; the largest number of iterations costs 1", low=0.0)
+    legs: int = option(8, "legs in training, each with one choice of memories", low=1)
     validate: int = option(10, "steps between two validations", low=1)
-    seed: int = option(0, "of networks and shots", low=0)
+    seed: int = option(0, "seed of networks and shots", low=0)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -71,17 +73,17 @@ def train_memories(
     Ctrl-C and the time limit end the training with the best network so far.
 
     Args:
-        models: codes with their noise.
-        method: iterations before and between choices; its weights are not looked at.
-        settings: of the training.
-        device: `cpu`, or `cuda` for a GPU of NVIDIA.
-        time_limit: seconds.
+        models: the codes with their noise.
+        method: the iterations before and between choices of memories; its weights are ignored.
+        settings: the settings of the training.
+        device: `cpu`, or `cuda` for an NVIDIA GPU.
+        time_limit: in seconds.
         progress: True for a bar on the terminal, or a function of (done, total, note).
     """
     settings = settings or MemoryTraining()
     method = dataclasses.replace(method or LearnedMemoryDecoding(), legs=settings.legs, solutions=1, osd="none")
     if not models:
-        raise OptionError("training needs at least one code")
+        raise OptionError("Training needs at least one code.")
     rng = np.random.default_rng(settings.seed)
     centre = MemoryNetwork.untrained(settings.hidden, seed=settings.seed)
     theta = centre.weights.astype(np.float64)
@@ -107,11 +109,11 @@ def train_memories(
             side = rng.normal(size=(settings.pairs, *theta.shape))
             ahead, behind = np.split(judge.costs(theta + settings.spread * np.concatenate((side, -side)), *shots), 2)
             gradient = np.tensordot((ahead - behind) / (2.0 * settings.spread * settings.pairs), side, axes=1)
-            momentum = 0.9 * momentum + 0.1 * gradient
-            square = 0.98 * square + 0.02 * gradient**2
-            scale = np.sqrt(square.mean() / (1.0 - 0.98 ** (step + 1))) + 1e-12
+            momentum = _MOMENTUM * momentum + (1.0 - _MOMENTUM) * gradient
+            square = _SQUARE * square + (1.0 - _SQUARE) * gradient**2
+            scale = np.sqrt(square.mean() / (1.0 - _SQUARE ** (step + 1))) + 1e-12
             left = 1.0 - step / settings.steps if time_limit is None else 1.0 - min(1.0, clock.seconds / time_limit)
-            theta = theta - settings.rate * left * momentum / (1.0 - 0.9 ** (step + 1)) / scale
+            theta = theta - settings.rate * left * momentum / (1.0 - _MOMENTUM ** (step + 1)) / scale
             average = _KEPT * average + (1.0 - _KEPT) * theta
     card = {
         "codes": [repr(model) for model in models], "device": device,
@@ -123,7 +125,7 @@ def train_memories(
 
 
 class Judge:
-    """Decodes shots of one model with any network."""
+    """The decoders of one model, which measure the cost of networks."""
 
     def __init__(self, model: ErrorModel, method: LearnedMemoryDecoding, settings: MemoryTraining, device: str) -> None:
         self.method, self.settings = method, settings
@@ -133,7 +135,7 @@ class Judge:
         self.longest = method.iterations + method.legs * method.leg_iterations
 
     def open_shots(self, seed: int, count: int) -> tuple[BoolArray, BoolArray, FloatArray]:
-        """Shots [N, D] that the first leg leaves open, flips [N, L] and weights [N]; fewer where noise is weak."""
+        """Return shots [N, D] that the first leg leaves open, flips [N, L] and weights [N]; fewer if noise is weak."""
         sampler, found = ShotSampler(self.first.model, seed), []
         first, have = 0, 0
         while have < count and first < 64 * count:
@@ -142,16 +144,19 @@ class Judge:
             found.append((detectors[left], flips[left], weights[left]))
             first, have = first + count, have + int(left.sum())
         if have == 0:
-            raise OptionError(f"{self.first.model}: none of {first} shots is left open by {self.first.method}")
+            raise OptionError(
+                f"{self.first.model}: {self.first.method} decodes all of {first} shots in its first leg, so there is "
+                "nothing to learn. Train on a code with more noise."
+            )
         return tuple(np.concatenate(part)[:count] for part in zip(*found, strict=True))  # type: ignore[return-value]
 
     def costs(self, theta: FloatArray, detectors: BoolArray, flips: BoolArray, weights: FloatArray) -> FloatArray:
-        """[P] for networks [P, H+1, F+2] that all decode the same shots.
+        """Return the costs [P] of networks [P, H+1, F+2] that all decode the same shots.
 
-        It is the logarithm of the iterations after the first leg, as a share of the largest there may be, and the
-        penalty for faults. Of the iterations themselves a few stubborn shots would have nearly all. Wrong flips are a
-        fault only where the errors found are heavier than those that happened: a small code misleads any decoder, and
-        one that learns to please it by hurrying would fail on larger ones.
+        The cost is the logarithm of the iterations after the first leg, as a share of the largest possible value, plus
+        the penalty for faults. Without the logarithm, a few difficult shots would have most of the cost. Wrong flips
+        are a fault only if the errors found are heavier than those that happened. In a small code even the likeliest
+        errors are often wrong, and a network that learned to avoid them by stopping early would fail on larger codes.
         """
         many = len(theta)
         self.engine.use_networks(theta.astype(np.float32))

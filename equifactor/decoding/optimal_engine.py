@@ -1,4 +1,4 @@
-"""The likeliest errors, proven: the package's MAP solvers after a decoder that finds good ones."""
+"""Errors that are proven to be the most likely ones: a decoder finds errors, and MAP solvers prove or improve them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
     from equifactor.decoding.shot_store import ShotStore
     from equifactor.questions.result import Result
 
-# A solver does not know that weights come in steps, and goes on when its bound is a proof already: look early.
+# The solver runs with these shares of the time for a shot, one after the other. It does not know that weights come in
+# steps, so that its bound may be a proof long before it stops. Chosen by hand.
 _STAGES = (0.05, 0.2, 1.0)
-_BLOCK = 64  # shots that are bounded together
-_SAME = 1e-5  # weights that differ by less than this share are equal: those of lanes are single precision
+_BLOCK = 64  # The number of shots whose bounds are computed together, which bounds memory. Chosen by hand.
+_SAME = 1e-5  # Weights that differ by less than this share are equal: `LaneEngine` computes in single precision.
+_BELOW_STEP = 1.0 - 1e-6  # A gap below this share of a step is smaller than a step in spite of rounding.
 
 
 def _step(problem: DecodingProblem) -> float:
-    """By how much weights of errors of one shot differ at least, where all bits are equally likely; 0 where not.
+    """Return the smallest difference between the weights of two sets of errors that explain one shot.
 
-    Where all bits are in an odd number of checks, the syndrome says whether the number of errors is even.
+    The result is 0 unless all bits are equally likely. If every bit is in an odd number of checks, the syndrome
+    determines whether the number of errors is even, which doubles the difference.
     """
     first = float(problem.ratio[0]) if problem.num_bits else 0.0
     if first <= 0.0 or not np.allclose(problem.ratio, first, rtol=1e-9):
@@ -42,10 +45,11 @@ def _step(problem: DecodingProblem) -> float:
 
 
 class OptimalEngine:
-    """Decodes by relay and ordered statistics first, and then shot by shot until nothing likelier can exist.
+    """Decodes by relay and ordered statistics first, and then each shot by a MAP solver until no likelier errors exist.
 
-    A shot is a model of one factor per bit and one parity per check; its MAP assignment is the likeliest set of errors,
-    not of an observable. Where all errors are equally likely, a bound that leaves no room for fewer is a proof.
+    A shot is a model with one factor for each bit and one parity for each check. Its MAP assignment is the likeliest
+    set of errors, not the likeliest value of an observable. If all errors are equally likely, a bound that excludes a
+    smaller number of errors is a proof.
     """
 
     def __init__(self, problem: DecodingProblem, method: OptimalDecoding) -> None:
@@ -57,9 +61,9 @@ class OptimalEngine:
         self.step = _step(problem)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Answer the shots of the store; `proven` says of which it is known that no errors are likelier."""
+        """Decode the shots of the store; `proven` marks those for which no likelier errors exist."""
         self.first.decode(store, clock, lambda done: None)
-        # What the channel says alone explains these: every other set of errors is heavier.
+        # The channel alone explains these shots: every other set of errors is heavier.
         store.proven = store.converged & (store.iterations == 0) & store.decoded
         for first, packed, ratio, _ in store.chunks():
             bits = np.unpackbits(packed, axis=1, bitorder="little", count=self.problem.num_checks).astype(bool)
@@ -73,10 +77,10 @@ class OptimalEngine:
                 report(shot + 1)
 
     def _prove_by_covering(self, store: ShotStore, first: int, syndromes: BoolArray) -> None:
-        """Mark shots whose errors weigh no more than any that touch all fired checks must.
+        """Mark shots whose errors reach a lower bound on the weight of any errors that touch all fired checks.
 
-        Every fired check has an error. An error shares its weight among the fired checks that it is in, and so each of
-        these carries at least the smallest share that any of its bits would give it.
+        Every fired check contains an error. If an error divides its weight among its fired checks, each fired check
+        gets at least the smallest share that any of its bits would give it. The bound is the sum of these shares.
         """
         p = self.problem
         if store.ratios is not None or p.ratio.min(initial=np.inf) <= 0.0 or not p.num_bits:
@@ -92,13 +96,13 @@ class OptimalEngine:
             least = np.minimum.reduceat(share[:, p.bit_of_edge], p.check_ptr[:-1], axis=1)
             shots = slice(first + begin, first + begin + len(fired))
             weight = store.weight[shots]
-            room = np.maximum(self.step * (1.0 - 1e-6), _SAME * np.maximum(1.0, weight))
+            room = np.maximum(self.step * _BELOW_STEP, _SAME * np.maximum(1.0, weight))
             store.proven[shots] |= store.converged[shots] & (weight - (least * fired).sum(axis=1) < room)
 
     def _improve(
         self, store: ShotStore, shot: int, syndrome: BoolArray, ratio: NDArray[np.float32], clock: Clock
     ) -> None:
-        """Prove the errors found for a shot, or find likelier ones, or give up when its time is over."""
+        """Prove the errors found for a shot, or find likelier ones, until the time for the shot is over."""
         from equifactor.questions.solve import solve
 
         bits = np.stack((np.zeros(len(ratio)), -ratio.astype(float)), axis=1)
@@ -113,7 +117,7 @@ class OptimalEngine:
                 return
 
     def _take(self, store: ShotStore, shot: int, result: Result) -> None:
-        """Keep what a solver has found for a shot, if it is likelier, and whether nothing likelier can exist."""
+        """Keep the errors that a solver found for a shot if they are likelier, and record whether that is proven."""
         assert store.proven is not None
         known = store.weight[shot] if store.converged[shot] else np.inf
         slack = _SAME * max(1.0, abs(known))
@@ -121,8 +125,8 @@ class OptimalEngine:
         if result.assignment is not None and -found < known - slack:
             known = -found
             self._keep(store, shot, np.asarray(result.assignment), known)
-        bound = -np.inf if result.upper_bound is None else -result.upper_bound  # no errors weigh less
-        store.proven[shot] = result.status.solved or known - bound < max(slack, self.step * (1.0 - 1e-6))
+        bound = -np.inf if result.upper_bound is None else -result.upper_bound  # No errors weigh less.
+        store.proven[shot] = result.status.solved or known - bound < max(slack, self.step * _BELOW_STEP)
 
     def _keep(self, store: ShotStore, shot: int, errors: np.ndarray, weight: float) -> None:
         p = self.problem

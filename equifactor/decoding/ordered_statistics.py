@@ -1,4 +1,4 @@
-"""Ordered statistics after belief propagation, for the shots that it could not explain [Fossorier95]."""
+"""Ordered statistics, for shots that belief propagation cannot explain [Fossorier95]."""
 
 from __future__ import annotations
 
@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 
 
 class OrderedStatistics:
-    """Settles the bits that are likeliest in error first, so that every syndrome that can be met is met."""
+    """Decodes shots by linear algebra, the bits most likely in error first. Meets every syndrome that can be met."""
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
         from equifactor.decoding.osd_kernels import Columns
 
         self.problem = problem
         self.pairs = method.osd_order if method.osd == "cs" else -1
-        self.rank = problem.num_bits  # an upper bound, until the first shot has told
+        self.rank = (
+            problem.num_bits
+        )  # An upper bound of the rank of the checks, until the first shot has determined it.
         bit_ptr, check_of_edge = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
         self.columns = Columns(problem.num_checks, bit_ptr, check_of_edge)
 
     def decode(
         self, store: ShotStore, shots: IntArray, posterior: NDArray[np.float32], syndrome: NDArray[np.uint8]
     ) -> None:
-        """Answer shots [B] of a store from their posteriors [B, V] and syndromes [B, M]."""
+        """Decode shots [B] of a store from their posteriors [B, V] and syndromes [B, M]."""
         from equifactor.decoding.osd_kernels import Statistics, reprocess
         from equifactor.kernels.jit import plain
 

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 """Ordered statistics: linear algebra over 0 and 1, 64 rows to a word, one shot after the other.
 
-Bits are taken in the order of how likely they are in error, and the first ones that are independent become *pivots*:
-for any choice of the other bits, they can be set so that the syndrome is met. The matrix is never reduced itself. Kept
-is what the row operations add up to, T [M, M], column by column, so that the reduced column of a bit is the sum of the
-columns of T at its few checks, and a row operation touches only columns of T that have a one there.
+Bits are taken in decreasing order of how likely they are in error, and the first independent ones become *pivots*: for
+any choice of the other bits, the pivots can be set so that the syndrome is met. The check matrix itself is never
+reduced. Instead the kernels keep the product T [M, M] of all row operations, column by column. The reduced column of a
+bit is the sum of the columns of T at its few checks, and a row operation changes only columns of T with a one there.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from equifactor.base.typing import FloatArray, IntArray
 from equifactor.kernels.fastmath import get, put
 from equifactor.kernels.jit import kernel
 
-WORD = 64
+WORD = 64  # The number of rows in a word.
 _ONE = np.uint64(1)
 
 
@@ -29,14 +29,14 @@ class Columns(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What is known of B shots, and what is found."""
+    """The input and the answers of B shots."""
 
-    order: IntArray  # [B, V] bits, those that are likeliest in error first
+    order: IntArray  # [B, V] bits, those most likely in error first
     syndrome: NDArray[np.uint8]  # [B, M] zeros and ones
-    ratio: NDArray[np.float32]  # [B, V] or [1, V] what the channel says
+    ratio: NDArray[np.float32]  # [B, V] or [1, V] channel log ratios
     chosen: NDArray[np.uint8]  # [B, V] the errors found
     weight: FloatArray  # [B]
-    solved: NDArray[np.bool_]  # [B] whether they meet the syndrome
+    solved: NDArray[np.bool_]  # [B] whether the errors found meet the syndrome
 
 
 @kernel
@@ -46,17 +46,17 @@ def reprocess(columns, statistics, rank, pairs):
     Args:
         columns: the code.
         statistics: the shots.
-        rank: of the checks, where elimination ends; V where it is not known.
-        pairs: -1 leaves all bits that are no pivots at 0; otherwise each of them is tried alone, and those that come
-            first, so many of them, in pairs.
+        rank: the rank of the checks, at which elimination ends; V if it is not known.
+        pairs: -1 leaves all bits that are not pivots at 0; otherwise each of them is tried alone, and the first `pairs`
+            of them are tried in pairs.
 
     Returns:
-        the rank found.
+        The rank found.
     """
     columns, statistics = Columns(*columns), Statistics(*statistics)
     num_checks = columns.num_checks
     width = (num_checks + WORD - 1) // WORD
-    transform = np.zeros((num_checks + 1) * width, np.uint64)  # the last row holds the syndrome
+    transform = np.zeros((num_checks + 1) * width, np.uint64)  # The last row holds the syndrome.
     pivot_of_row = np.zeros(width * WORD, np.int64)
     is_pivot = np.zeros(len(columns.bit_ptr) - 1, np.bool_)
     column, used = np.zeros(width, np.uint64), np.zeros(width, np.uint64)
@@ -120,7 +120,7 @@ def reprocess(columns, statistics, rank, pairs):
 
 @kernel
 def _eliminate(columns, order, syndrome, rank, transform, pivot_of_row, is_pivot, column, used):
-    """Find the pivots; returns their number."""
+    """Find the pivots and return their number."""
     num_checks, width = columns.num_checks, len(used)
     for n in range(len(transform)):
         put(transform, n, np.uint64(0))
@@ -144,7 +144,7 @@ def _eliminate(columns, order, syndrome, rank, transform, pivot_of_row, is_pivot
         if word == width:
             continue
         free = column[word] & ~used[word]
-        place = free & (~free + _ONE)  # the lowest bit
+        place = free & (~free + _ONE)  # The lowest bit that is set.
         row = word * WORD
         while (_ONE << np.uint64(row % WORD)) != place:
             row += 1
@@ -161,7 +161,7 @@ def _eliminate(columns, order, syndrome, rank, transform, pivot_of_row, is_pivot
 
 @kernel
 def _reduced(columns, transform, v, column):
-    """The column of a bit after all row operations."""
+    """Compute the column of a bit after all row operations."""
     width = len(column)
     for w in range(width):
         put(column, w, np.uint64(0))
@@ -178,7 +178,7 @@ def _bit(words, n):
 
 @kernel
 def _fill_table(gain, table):
-    """table[k, x] is the sum of the gains of the bits of x, as rows 8 k to 8 k + 7."""
+    """Set table[k, x] to the sum of the gains of rows 8 k to 8 k + 7 whose bits are set in x."""
     for k in range(len(table)):
         table[k, 0] = 0.0
         for i in range(8):
@@ -188,7 +188,7 @@ def _fill_table(gain, table):
 
 @kernel
 def _gain(table, column):
-    """The sum of the gains of the ones of a column, byte by byte."""
+    """Return the sum of the gains of the ones of a column, byte by byte."""
     total = 0.0
     for w in range(len(column)):
         word = column[w]

@@ -1,4 +1,4 @@
-"""What a decoder works on: the bits that are open, the checks between them, and all that is certain beforehand."""
+"""The problem that a decoder solves: the undecided bits, the checks between them, and what is known beforehand."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DecodingProblem:
-    """V bits in M checks. A bit is an error that may or may not have happened and that some detector sees.
+    """V bits in M checks. A bit is an error that may or may not have happened and that flips some detector.
 
-    Errors that flip the same are one bit. Errors of probability 0 or 1, and those that no detector sees, are decided
-    beforehand; a detector that no bit flips has a value that is known, or the shot cannot be explained.
+    Errors that flip the same detectors and observables are one bit. Errors of probability 0 or 1, and errors that flip
+    no detector, are decided beforehand. A detector that no bit flips has a known value; a shot with another value
+    cannot be explained.
     """
 
     model: ErrorModel
-    error_of_bit: IntArray  # [V] the error of the model that a bit stands for: the likeliest one
+    error_of_bit: IntArray  # [V] the likeliest error of the model among those of a bit
     ratio: FloatArray  # [V] ln (1-p)/p
     detector_of_check: IntArray  # [M]
     check_ptr: IntArray  # [M+1]
     bit_of_edge: IntArray  # [E] ascending in every check
     observable_ptr: IntArray  # [L+1]
     observable_bits: IntArray
-    certain: IntArray  # the errors that are decided to have happened
-    certain_syndrome: BoolArray  # [D] what these do to the detectors
-    certain_flips: BoolArray  # [L]
+    certain: IntArray  # The errors that are known to have happened.
+    certain_syndrome: BoolArray  # [D] the detectors that these errors flip
+    certain_flips: BoolArray  # [L] the observables that these errors flip
 
     @classmethod
     def of(cls, model: ErrorModel, *, merge: bool = True) -> DecodingProblem:
-        """The problem of a model; with `merge` errors that flip the same are one bit."""
+        """Return the problem of a model; with `merge`, errors that flip the same targets become one bit."""
         one_each, original = model.merged() if merge else (model, np.arange(model.num_errors))
         seen = np.diff(one_each.detector_ptr) > 0
         p = one_each.priors
@@ -66,12 +67,12 @@ class DecodingProblem:
 
     @property
     def num_bits(self) -> int:
-        """V."""
+        """V, the number of bits."""
         return len(self.ratio)
 
     @property
     def num_checks(self) -> int:
-        """M."""
+        """M, the number of checks."""
         return len(self.detector_of_check)
 
     @property
@@ -80,9 +81,9 @@ class DecodingProblem:
         return np.bincount(self.bit_of_edge, minlength=self.num_bits).astype(np.float32)
 
     def syndromes(self, shots: BoolArray) -> tuple[NDArray[np.uint8], BoolArray]:
-        """The checks that shots [C, D] leave to the open bits, packed [C, ceil(M/8)]; and [C] whether these can do it.
+        """Return the syndromes of shots [C, D], packed [C, ceil(M/8)], and [C] whether bits can explain the shot.
 
-        They cannot where a detector has fired that none of them flips.
+        They cannot if a detector has fired that no bit flips.
         """
         left = shots ^ self.certain_syndrome
         unseen = np.ones(self.model.num_detectors, bool)
@@ -91,7 +92,7 @@ class DecodingProblem:
         return packed, np.asarray(~left[:, unseen].any(axis=1))
 
     def corrections(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Errors of the model [C, num_errors] from those of the bits, packed [C, ceil(V/8)]."""
+        """Return errors of the model [C, num_errors] from packed bits [C, ceil(V/8)]."""
         found = np.zeros((len(packed), self.model.num_errors), np.uint8)
         found[:, self.error_of_bit] = np.unpackbits(packed, axis=1, bitorder="little", count=self.num_bits)
         found[:, self.certain] = 1
@@ -99,6 +100,6 @@ class DecodingProblem:
 
 
 def transposed(ptr: IntArray, columns: IntArray, num_columns: int) -> tuple[IntArray, IntArray]:
-    """The rows of each column, ascending: pointer [num_columns+1] and rows."""
+    """Return the rows of each column, ascending: pointer [num_columns+1] and rows."""
     order = np.argsort(columns, kind="stable")
     return ptr_of(np.bincount(columns, minlength=num_columns)), row_of(ptr)[order]

@@ -1,4 +1,4 @@
-"""Files of shots in the formats of Stim: `01` (a line of digits each) and `b8` (bits in bytes, little bit order)."""
+"""Files of shots in two formats of Stim: `01` (a line of digits per shot) and `b8` (packed bits, little bit order)."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ SHOT_FORMATS = ("01", "b8")
 
 
 def shot_format(path: PathLike, given: str | None) -> str:
-    """The format of a file by its suffix, unless one is given."""
+    """Return the given format, or the format that the suffix of a file names."""
     name = given or split_name(path)[1].lstrip(".")
     if name not in SHOT_FORMATS:
         where = label(path)
-        raise OptionError(f"{where}: shots are {' or '.join(SHOT_FORMATS)}; say which, or name the file so (a.b8)")
+        raise OptionError(
+            f"{where}: the format of shots must be {' or '.join(SHOT_FORMATS)}. Name it, or give the file its suffix."
+        )
     return name
 
 
 def read_shots(path: PathLike, width: int, format: str) -> NDArray[np.uint8]:
-    """Packed shots [N, ceil(width/8)] of a file; `-` is stdin."""
+    """Read packed shots [N, ceil(width/8)] from a file; `-` is stdin."""
     where = label(path)
     content = _content(path, where)
     size = -(-width // 8)
     if format == "b8":
         if not size or len(content) % size:
             raise FormatError(
-                f"{where}: expected {size} bytes for each shot of {width} bits, found {len(content)} bytes"
+                f"{where}: a shot of {width} bits takes {size} bytes, and the file has {len(content)} bytes."
             )
         return np.frombuffer(content, np.uint8).reshape(-1, size)
     lines = np.frombuffer(content.replace(b"\r", b"").strip(b"\n"), np.uint8)
@@ -44,19 +46,19 @@ def read_shots(path: PathLike, width: int, format: str) -> NDArray[np.uint8]:
         return np.zeros((0, size), np.uint8)
     rows = np.append(lines, ord("\n"))
     if len(rows) % (width + 1) or (rows.reshape(-1, width + 1)[:, -1] != ord("\n")).any():
-        raise FormatError(f"{where}: expected lines of {width} digits 0 and 1, one for each shot")
+        raise FormatError(f"{where}: expected a line of {width} digits 0 and 1 for each shot.")
     digits = rows.reshape(-1, width + 1)[:, :-1] - ord("0")
     wrong = digits > 1
     if wrong.any():
         line = int(np.argmax(wrong.any(axis=1)))
         raise FormatError(
-            f"{where}:{line + 1}: expected the digits 0 and 1, found {chr(digits[wrong][0] + ord('0'))!r}"
+            f"{where}:{line + 1}: expected the digits 0 and 1, found {chr(digits[wrong][0] + ord('0'))!r}."
         )
     return np.packbits(digits, axis=1, bitorder="little")
 
 
 def format_shots(bits: BoolArray, format: str) -> bytes:
-    """The content of a file of bits [N, width]."""
+    """Return the content of a file of bits [N, width]."""
     if format == "b8":
         return np.packbits(bits, axis=1, bitorder="little").tobytes()
     text = np.full((bits.shape[0], bits.shape[1] + 1), ord("\n"), np.uint8)
@@ -65,11 +67,11 @@ def format_shots(bits: BoolArray, format: str) -> bytes:
 
 
 def _content(path: PathLike, where: str) -> bytes:
-    """All bytes; only a name says that they are compressed, for any bytes may be shots."""
+    """Read all bytes. Only the name tells whether they are compressed, because any bytes may be shots."""
     if str(path).lower().endswith(COMPRESSIONS):
         return b"".join(read_chunks(path, 2**24))
     try:
         with open_source(path, where) as raw:
             return raw.read()
     except OSError as error:
-        raise FormatError(f"{where}: cannot read it: {error.strerror}") from None
+        raise FormatError(f"{where}: the file cannot be read: {error.strerror}.") from None

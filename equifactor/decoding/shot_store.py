@@ -1,4 +1,4 @@
-"""The shots of one call of a decoder, handed out in chunks, and their answers."""
+"""The shots of one call of a decoder, in chunks, and their answers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray
     from equifactor.decoding.problem import DecodingProblem
 
-CHUNK = 4096  # shots that are unpacked at a time
+CHUNK = 4096  # The number of shots that are unpacked at a time, which bounds memory. Chosen by hand.
 
 
 class ShotStore:
-    """N shots and what is known of them. Engines read `chunks` and fill the arrays."""
+    """N shots and their answers. Engines read `chunks` and fill the arrays."""
 
     def __init__(
         self, problem: DecodingProblem, source: Callable[[int, int], BoolArray], count: int, keep: bool
     ) -> None:
         self.problem, self.source, self.count, self.keep = problem, source, count, keep
-        self.ratios: NDArray[np.float32] | None = None  # [N, V] where every shot has its own
+        self.ratios: NDArray[np.float32] | None = None  # [N, V] if every shot has its own log ratios
         self.correction = np.zeros((count if keep else 0, -(-problem.num_bits // 8)), np.uint8)
         self.flips = np.zeros((count, problem.model.num_observables), np.uint8)
         self.converged = np.zeros(count, bool)
@@ -36,7 +36,7 @@ class ShotStore:
         self.proven: BoolArray | None = None
 
     def chunks(self) -> Iterator[tuple[int, NDArray[np.uint8], NDArray[np.float32], bool]]:
-        """Number of the first shot, syndromes [C, ceil(M/8)], log ratios [C, V] or [1, V], and whether more follow."""
+        """Yield the first shot, syndromes [C, ceil(M/8)], log ratios [C, V] or [1, V], and whether more follow."""
         common = self.problem.ratio.astype(np.float32)[None]
         for first in range(0, self.count, CHUNK):
             last = min(first + CHUNK, self.count)
@@ -46,23 +46,28 @@ class ShotStore:
 
 
 def shot_source(shots: ArrayLike, num_detectors: int, packed: bool) -> tuple[Callable[[int, int], BoolArray], int]:
-    """What unpacks shots a to b [b - a, D], and the number of shots; raises `ModelError` for what are not shots."""
+    """Return a function that unpacks shots a to b [b - a, D], and the number of shots.
+
+    Raises `ModelError` if the array does not hold shots.
+    """
     array = np.asarray(shots)
     width = -(-num_detectors // 8) if packed else num_detectors
     if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in ("u" if packed else "buif"):
         form = "bytes of 8 detectors each (uint8)" if packed else "detectors (bool)"
         looks_packed = array.dtype == np.uint8 and array.shape[1:] == (-(-num_detectors // 8),)
-        hint = "; these look packed: say packed=True" if looks_packed and not packed else ""
-        raise ModelError(f"expected shots [N, {width}] of {form}, found {array.dtype} {list(array.shape)}{hint}")
+        hint = " These look packed: pass packed=True." if looks_packed and not packed else ""
+        raise ModelError(
+            f"shots must be an array [N, {width}] of {form}, found {array.dtype} {list(array.shape)}.{hint}"
+        )
     if packed and array.dtype != np.uint8:
-        raise ModelError(f"packed shots are bytes (uint8), found {array.dtype}")
+        raise ModelError(f"Packed shots must be bytes (uint8), found {array.dtype}.")
 
     def take(first: int, last: int) -> BoolArray:
         rows = array[first:last]
         if packed:
             return np.unpackbits(rows, axis=1, bitorder="little", count=num_detectors).astype(bool)
         if rows.dtype != bool and not ((rows == 0) | (rows == 1)).all():
-            raise ModelError(f"shots {first} to {last} hold numbers other than 0 and 1")
+            raise ModelError(f"Shots {first} to {last} hold numbers other than 0 and 1.")
         return np.asarray(rows, bool)
 
     return take, len(array)

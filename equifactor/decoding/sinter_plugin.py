@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 try:
     import sinter
 except ImportError:
-    raise OptionError('Sinter is not installed: pip install "equifactor[decoding]"') from None
+    raise OptionError('Sinter is not installed: pip install "equifactor[decoding]".') from None
 
 
 class SinterDecoder(sinter.Decoder):  # type: ignore[misc]
-    """A method of this package as Sinter wants it; it pickles, as text."""
+    """A decoding method as a decoder of Sinter; it pickles as text."""
 
     def __init__(self, method: str) -> None:
         self.method = str(decoding_method(method))
 
     def compile_decoder_for_dem(self, *, dem: Any) -> SinterCompiledDecoder:
-        """The decoder of a detector error model."""
+        """Return the decoder of a detector error model."""
         return SinterCompiledDecoder(Decoder.from_dem(dem, self.method))
 
 
@@ -37,11 +37,11 @@ class SinterCompiledDecoder(sinter.CompiledDecoder):  # type: ignore[misc]
         self.decoder = decoder
 
     def decode_shots_bit_packed(self, *, bit_packed_detection_event_data: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Predicted flips of observables [N, ceil(L/8)] of shots [N, ceil(D/8)], both in little bit order."""
+        """Return the predicted flips [N, ceil(L/8)] of shots [N, ceil(D/8)], both in little bit order."""
         flips = self.decoder.decode(bit_packed_detection_event_data, packed=True).flips
         return np.packbits(flips, axis=1, bitorder="little")
 
 
 def all_decoders(**methods: str) -> dict[str, SinterDecoder]:
-    """`equifactor-relay`, `equifactor-min-sum` and so on, and `equifactor-NAME` for each `NAME="relay(legs=9)"`."""
+    """Return `equifactor-relay`, `equifactor-min-sum` and so on, and `equifactor-NAME` for each keyword NAME."""
     return {f"equifactor-{name}": SinterDecoder(text) for name, text in {**{m: m for m in METHODS}, **methods}.items()}

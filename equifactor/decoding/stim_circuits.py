@@ -1,4 +1,4 @@
-"""Circuits of Stim: their detector error models, and which detectors see the errors of one basis."""
+"""Circuits of Stim: their detector error models, and the detectors that errors of one basis flip."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ if TYPE_CHECKING:
     from equifactor.decoding.error_model import ErrorModel
 
 _ANNOTATIONS = ("DETECTOR", "OBSERVABLE_INCLUDE", "SHIFT_COORDS", "QUBIT_COORDS", "TICK", "MPAD")
-_SEEN_BY = {"X": "Z_ERROR", "Z": "X_ERROR"}  # the errors that detectors of a basis see
+_SEEN_BY = {"X": "Z_ERROR", "Z": "X_ERROR"}  # The errors that flip detectors of a basis.
 
 
 def stim_module() -> Any:
-    """Stim, or one sentence that says how to get it."""
+    """Return the package Stim; raise `OptionError` if it is not installed."""
     try:
         import stim
     except ImportError:
-        raise OptionError('circuits need Stim: pip install "equifactor[decoding]"; .dem files do not') from None
+        raise OptionError('Circuits need Stim: pip install "equifactor[decoding]". Files in .dem do not.') from None
     return stim
 
 
 def model_of_circuit(text: str, where: str = "<circuit>", basis: str | None = None) -> ErrorModel:
-    """The errors of a circuit, given as text; with a basis, seen by the detectors of that basis alone."""
+    """Return the error model of a circuit, given as text; with a basis, only with the detectors of that basis."""
     stim = stim_module()
     try:
         circuit = stim.Circuit(text)
         model = parse_dem(str(circuit.detector_error_model()), where)
     except ValueError as error:
-        raise FormatError(f"{where}: Stim cannot read it: {' '.join(str(error).split())}") from None
+        raise FormatError(f"{where}: Stim cannot read the circuit: {' '.join(str(error).split())}") from None
     return model if basis is None else model.with_detectors(detectors_of_basis(circuit, basis))
 
 
 def detectors_of_basis(circuit: Any, basis: str) -> list[int]:
-    """The detectors of a CSS circuit that errors of the other basis on its data can flip, ascending.
+    """Return the detectors of a CSS circuit that errors of the other basis on its data qubits can flip, ascending.
 
-    A code whose checks are X or Z throughout can be decoded one kind at a time: X checks see Z errors. The circuit is
-    run without its noise, and with such an error on the data after everything that is done to them. Data are the
-    qubits that are read at the end, less often than others.
+    If every check is X or Z throughout, the code can be decoded one kind at a time: Z errors flip X checks. The circuit
+    is run without its noise, with such an error on a data qubit after every operation on it. Data qubits are those that
+    are measured at the end and less often than the others.
     """
     if basis not in _SEEN_BY:
-        raise OptionError(f"the basis is X or Z, found {basis!r}")
+        raise OptionError(f"The basis must be X or Z, found {basis!r}.")
     instructions = list(circuit.flattened().without_noise())
     data = _data_qubits(instructions)
     probe = stim_module().Circuit()
@@ -56,7 +56,7 @@ def detectors_of_basis(circuit: Any, basis: str) -> list[int]:
 
 
 def _data_qubits(instructions: list[Any]) -> set[int]:
-    """Of the qubits that are measured after the last gate, those that are measured least often."""
+    """Return the qubits measured after the last gate that are measured least often."""
     count: Counter[int] = Counter()
     last: set[int] = set()
     for instruction in instructions:

@@ -1,4 +1,4 @@
-"""Running solvers on instances: what is finished is skipped, the rest is run, and every row is kept at once."""
+"""Running solvers on instances: finished runs are skipped, the others are done, and rows are saved immediately."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation.jobs import MEMORY, Job, make_jobs
 from equifactor.evaluation.measures import score
-from equifactor.evaluation.provenance import code, provenance
+from equifactor.evaluation.provenance import provenance
 from equifactor.evaluation.references import FILE, Reference, computed_reference, file_reference
 from equifactor.evaluation.row_store import ANSWER, Row, RowStore, write_results
 from equifactor.evaluation.worker import CHANGED
 from equifactor.evaluation.worker_pool import LOST, run_jobs
+from equifactor.workers.code_version import code_version
 
 if TYPE_CHECKING:
     from equifactor.solving.solver import Progress
 
-REFERENCE_LIMIT = 600.0  # seconds per instance for the solver whose answers are the reference
+REFERENCE_LIMIT = 600.0  # Seconds per instance for the solver that computes reference answers. Chosen by hand.
 Known = Callable[[Instance, Task], Reference]
 
 log = logging.getLogger("equifactor")
 
 
 class RunOptions(TypedDict, total=False):
-    """How jobs are run: keyword arguments of `evaluate`, which says what they mean."""
+    """How to run jobs: keyword arguments of `evaluate`, documented there."""
 
     processes: int
     cluster: str | None
@@ -54,28 +55,29 @@ def evaluate(
     reference_limit: float | None = REFERENCE_LIMIT,
     progress: Progress | None = None,
 ) -> list[Row]:
-    """Run every solver on every instance in processes of their own; one row each, in that order.
+    """Run every solver on every instance in separate processes; return one row per run, in that order.
 
-    Rows are appended to `rows.jsonl` in the folder as they are finished, and a rerun takes them from there, so that
-    it goes on where it was stopped. A row is known by the content of its model and evidence, and is scored anew against
-    the right answers of today. At the end `results.json` and `results.csv` are written.
+    Each row is appended to `rows.jsonl` in the folder when its run is finished. A repeated call reads these rows and
+    so continues where the last one stopped. A row is identified by the content of its model and evidence. Scores are
+    computed again in every call, from the current right answers. At the end `results.json` and `results.csv` are
+    written.
 
     Args:
-        instances: what `equifactor.data.collection` returns.
+        instances: the models, as `equifactor.data.collection` returns them.
         task: "MAR", "PR" or "MAP".
         solvers: the text forms of the solvers.
-        folder: where the results go; it is made when missing.
-        time_limit: seconds per instance, None for no limit.
+        folder: the folder for the results; it is created if it is missing.
+        time_limit: seconds per instance; None means no limit.
         seed: the seed of solvers that draw random numbers.
-        processes: how many run at once; times are only comparable when each has a core.
-        cluster: the address of a Dask scheduler (`tcp://host:8786`) or its scheduler file: runs go to its workers, and
-            `processes` does not count. Rows are kept here alone; a worker or scheduler that dies costs none of them.
-        memory_limit: GiB per process (on Linux), 0 for no limit.
-        reuse: whether finished rows of other versions of the code are taken too.
-        reference: what scores are measured by: "file" for the answers that came with the models, or the text form of a
-            solver, such as "exact", whose answers are computed first and kept with the other rows. Where it does not
-            end exact, optimal or converged there is no score.
-        reference_limit: seconds per instance for that solver, None for no limit.
+        processes: the number of processes that run at the same time. Times are comparable only if each has a core.
+        cluster: the address of a Dask scheduler (`tcp://host:8786`) or its scheduler file. Its workers do the runs, and
+            `processes` is ignored. Rows are stored only here, so none is lost if a worker or the scheduler dies.
+        memory_limit: GiB per process (on Linux); 0 means no limit.
+        reuse: whether to use finished rows of other versions of the code too.
+        reference: the source of the right answers. "file" uses the answers that came with the models. The text form of
+            a solver, such as "exact", computes the answers first and saves them with the other rows; an instance has no
+            score if that solver does not end exact, optimal or converged.
+        reference_limit: seconds per instance for that solver; None means no limit.
         progress: a function that is called as `progress(done, total, note)`.
     """
     jobs = make_jobs(instances, task, solvers, time_limit, seed, memory_limit)
@@ -94,15 +96,15 @@ def evaluate(
 def complete(
     jobs: Sequence[Job], store: RowStore, known: Known = file_reference, **options: Unpack[RunOptions]
 ) -> list[Row]:
-    """The rows of the jobs with their scores, in their order: finished ones from the store, the others by running them.
+    """Return the rows of the jobs with their scores, in order: finished rows from the store, others by running the job.
 
-    `known` gives the right answer of an instance for a task. The keyword arguments are those of `evaluate`.
+    `known` returns the right answer of an instance for a task. The keyword arguments are those of `evaluate`.
     """
     keys = _finish(jobs, store, **options)
     rows: list[Row] = []
     right, instance = Reference(None), None
     for job, key in zip(jobs, keys, strict=True):
-        if job.instance is not instance:  # those of one instance are neighbours, and marginals take time to read
+        if job.instance is not instance:  # the jobs of one instance are together, and reading marginals takes time
             right, instance = known(job.instance, job.task), job.instance
         kept = store.with_answer(key) if job.task is Task.MAR else store.rows[key]
         rows.append(scored_row(job, kept, right))
@@ -110,7 +112,7 @@ def complete(
 
 
 def _computed(jobs: Sequence[Job], store: RowStore, **options: Unpack[RunOptions]) -> Known:
-    """The answers of these jobs as references; they are rows like others, so that a rerun finds them."""
+    """Run these jobs and return their answers as references; their rows are saved like all others."""
     progress = options.get("progress")
 
     def report(done: int, total: int | None, note: str) -> None:
@@ -124,7 +126,7 @@ def _computed(jobs: Sequence[Job], store: RowStore, **options: Unpack[RunOptions
 
 
 def scored_row(job: Job, kept: Row, reference: Reference) -> Row:
-    """What a table shows of a finished run; the names are those of the job, whoever else has the same model."""
+    """Return what a table shows of a finished run, under the names of this job (other jobs may have the same model)."""
     row = {**kept, **_identity(job), "code": kept["code"], **score(job.task, kept, reference)}
     row.pop(ANSWER, None)
     return row
@@ -139,9 +141,9 @@ def _finish(
     reuse: bool = False,
     progress: Progress | None = None,
 ) -> list[str]:
-    """Run what the store does not hold; returns the key of each job's row. Jobs of equal content are run once."""
+    """Run the jobs that the store does not hold and return the key of each row. Jobs with equal keys are run once."""
     known = store.without_version() if reuse else {}
-    version = code()
+    version = code_version()
     keys = [job.key(version) for job in jobs]
     keys = [
         key if key in store.rows else known.get(job.unversioned(), key) for job, key in zip(jobs, keys, strict=True)
@@ -150,7 +152,7 @@ def _finish(
     count = Counter(keys)
     done = len(jobs) - sum(count[key] for key in todo)
     if progress is not None:
-        progress(done, len(jobs), f"{done} are finished already" if done else "")
+        progress(done, len(jobs), f"{done} runs are already finished" if done else "")
     failed: list[str] = []
     with contextlib.closing(run_jobs(list(todo.values()), processes, cluster)) as runs:
         for job, measured in runs:
@@ -163,7 +165,7 @@ def _finish(
             if progress is not None:
                 progress(done, len(jobs), f"{job.instance.key} {job.solver}: {measured['status']}")
     if failed:
-        raise ClusterError(f"{len(failed)} of {len(todo)} runs have no row, the others are kept; {failed[0]}")
+        raise ClusterError(f"{len(failed)} of {len(todo)} runs failed; the rows of the others are saved. {failed[0]}")
     return keys
 
 
@@ -172,13 +174,13 @@ def _identity(job: Job) -> Row:
     return {
         "instance": i.name, "collection": i.collection, "family": i.family, "split": i.split, "task": job.task.value,
         "solver": job.solver, "time_limit": job.time_limit, "memory_limit": job.memory_limit, "seed": job.seed,
-        "code": code(),
+        "code": code_version(),
     }  # fmt: skip
 
 
 def _note_old_rows(store: RowStore) -> None:
     if old := store.num_by_name():
         log.info(
-            "%s: %d rows know their model by its name, as versions before 0.2 wrote them; they stay, but are not used",
+            "%s: %d rows identify their model by its name, as versions before 0.2 did. They are kept but not used.",
             store.path, old,
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a run is known by: the content of the model and of its evidence, not the names of their files."""
+"""Hashes of the content of models and evidence, which identify a run whatever the names of its files."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from equifactor.base.files import read_chunks
 if TYPE_CHECKING:
     from equifactor.data import Instance
 
-PREFIX = "content"  # every key of a row begins with it; before, keys began with the name of the model
-UNREADABLE = f"{PREFIX} unreadable"
-_SETTLED = 2.0  # seconds; a younger file may be written again without a new time of change
+PREFIX = "content"  # The first word of every key of a row; before version 0.2 keys began with the name of the model.
+UNREADABLE = f"{PREFIX} unreadable"  # Begins the content of an instance whose files cannot be read.
+# Seconds since the last change of a file before its hash is remembered: a file may be written twice within the
+# resolution of its modification time. Chosen by hand.
+_SETTLED = 2.0
 
 
 def content_of(instance: Instance) -> str:
-    """A hash of the model and its evidence, unpacked: `g.uai` and `g.uai.gz` with the same text are one model.
+    """Return a hash of the decompressed model and evidence: `g.uai` and `g.uai.gz` with equal text are one model.
 
-    A file that cannot be read has no content and stands for itself by its path. The cost is that of reading the files
-    once, a small part of what parsing the model takes.
+    A file that cannot be read is identified by its path and the error. The cost is that of reading the files once,
+    which takes a small part of the time of parsing the model.
     """
     try:
         evidence = "none" if instance.evidence_path is None else file_content(instance.evidence_path)
@@ -34,11 +36,11 @@ def content_of(instance: Instance) -> str:
 
 
 def file_content(path: Path) -> str:
-    """A hash of the text of a file, unpacked; a file that has not changed since is not read again."""
+    """Return a hash of the decompressed text of a file; a file that has not changed is not read again."""
     try:
         state = path.stat()
     except OSError:
-        return _hashed(path)  # its error says why
+        return _hashed(path)  # raises an error that explains the problem
     if time.time() - state.st_mtime < _SETTLED:
         return _hashed(path)
     return _remembered(path.absolute(), (state.st_ino, state.st_size, state.st_mtime_ns))

@@ -1,4 +1,4 @@
-"""What is to be run: every instance with every solver."""
+"""The runs of an evaluation: every instance with every solver."""
 
 from __future__ import annotations
 
@@ -17,52 +17,55 @@ from equifactor.solving.registry import parse_solver
 if TYPE_CHECKING:
     from equifactor.solving.solver import Solver
 
-MEMORY = 8.0  # GiB per process where nothing else is said, as in the competition
-_SLACK_SHARE, _SLACK_SECONDS = 0.1, 1.0  # a solver may take this much longer than its limit
+MEMORY = 8.0  # GiB per process by default, the limit of the UAI competition.
+# A run may exceed its time limit by this share of the limit and these seconds before it counts as an overrun. Chosen
+# by hand.
+_SLACK_SHARE, _SLACK_SECONDS = 0.1, 1.0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One instance to be solved by one solver for one task under limits of time and memory.
+    """One instance for one solver and task under limits of time and memory.
 
-    It holds all that a worker needs, wherever that is, and nothing about the right answer: scores come later.
+    A job holds everything that a worker needs, on any machine. It does not hold the right answer: scores are computed
+    later.
     """
 
     instance: Instance
-    solver: str  # the solver as text, options in their order
+    solver: str  # the text form of the solver, with its options in their order
     task: Task
     time_limit: float | None
     seed: int = 0
-    files: str = ""  # `Solver.fingerprint`: a model file trained anew is another solver, and so is changed code
-    memory_limit: float = MEMORY  # GiB, 0 for no limit
-    content: str = ""  # `content_of` the instance; empty in a job that is only run, never kept
-    plugins: tuple[str, ...] = ()  # what the worker loads first, where the solver is not of this package
+    files: str = ""  # hashes of the files and the code of the solver: changed weights or code make another solver
+    memory_limit: float = MEMORY  # in GiB; 0 means no limit
+    content: str = ""  # `content_of` the instance; empty if the row of the job is not saved
+    plugins: tuple[str, ...] = ()  # what the worker must load first if the solver is not part of this package
 
     def key(self, code: str) -> str:
-        """The text under which a finished run is found again; `code` names the version that ran it."""
+        """Return the text that identifies a finished run; `code` is the version of the code that ran it."""
         solver = f"{self.solver} {self.files}".strip()
         limits = f"{self.time_limit} s {self.memory_limit:g} GiB"
         return " | ".join((self.content, self.task, solver, limits, f"{self.seed}", code))
 
     def unversioned(self) -> str:
-        """The key without the version of the code."""
+        """Return the key without the version of the code."""
         return self.key("").rpartition(" | ")[0]
 
     def overrun(self, seconds: float) -> float:
-        """The seconds beyond the limit and its slack of 10 % and one second."""
+        """Return the seconds beyond the time limit and its slack of 10 % and one second."""
         if self.time_limit is None:
             return 0.0
         return round(max(0.0, seconds - (1 + _SLACK_SHARE) * self.time_limit - _SLACK_SECONDS), 4)
 
     def to_dict(self) -> dict[str, Any]:
-        """The job as plain values, for the worker process."""
+        """Return the job as plain values, for the worker process."""
         values = asdict(self)
         values["instance"] = {k: str(v) if isinstance(v, Path) else v for k, v in values["instance"].items()}
         return {**values, "task": self.task.value}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Job:
-        """The job that `to_dict` wrote."""
+        """Return the job that `to_dict` wrote."""
         given = dict(values["instance"])
         for name in ("path", "evidence_path", "marginals_path"):
             given[name] = None if given[name] is None else Path(given[name])
@@ -78,7 +81,7 @@ def make_jobs(
     seed: int = 0,
     memory_limit: float = MEMORY,
 ) -> list[Job]:
-    """The jobs of every instance with every solver; those of one instance are neighbours. Model files are hashed."""
+    """Return a job for every instance and solver, with the jobs of one instance together. Model files are hashed."""
     wanted = parse_task(task)
     methods = [parse_solver(s) for s in solvers]
     for method in methods:
@@ -92,5 +95,5 @@ def make_jobs(
 
 
 def _files(method: Solver) -> str:
-    """Hashes of what the text of a solver leaves open: the files it reads, and code that is not of this package."""
+    """Return hashes of what the text of a solver does not show: the files it reads, and code outside this package."""
     return " ".join(filter(None, (method.fingerprint(), source_hash(type(method)))))

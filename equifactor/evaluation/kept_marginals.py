@@ -1,4 +1,4 @@
-"""Marginals as a text that a row of results can hold, so that an answer can be scored again without solving again."""
+"""Marginals as text that fits into a row of results, so that an answer can be scored again without solving again."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
 
-_FAST = 1  # the level of zlib: digits of probabilities hardly compress, zeros and ones do at any level
+# The fastest level of zlib: digits of probabilities hardly compress, and zeros and ones compress at any level.
+_ZLIB_LEVEL = 1
 
 
 class KeptMarginals(NamedTuple):
-    """An answer for MAR beside the trivial one, to which the score compares it."""
+    """An answer for MAR and the trivial answer, which the score compares it to."""
 
-    found: Marginals | None  # None where the solver gave no answer
+    found: Marginals | None  # None if the solver gave no answer
     uniform: Marginals
 
 
 def pack(graph: FactorGraph, found: Marginals | None) -> str:
-    """The cardinalities, the evidence and the marginals of a graph, every digit kept.
+    """Return the cardinalities, evidence and marginals of a graph as text, with all digits.
 
-    About 11 bytes per state at most: V, then card [V] and the observed states [V] (-1: free), then the values [X].
+    The text has at most about 11 bytes per state: V, card [V], the observed states [V] (-1 if free), the values [X].
     """
     observed = np.full(graph.num_vars, -1) if graph.observed is None else graph.observed
     head = np.concatenate(([graph.num_vars], graph.card, observed)).astype("<i8").tobytes()
     values = b"" if found is None else found.values.astype("<f8").tobytes()
-    return base64.b64encode(zlib.compress(head + values, _FAST)).decode("ascii")
+    return base64.b64encode(zlib.compress(head + values, _ZLIB_LEVEL)).decode("ascii")
 
 
 def unpack(text: str) -> KeptMarginals:
-    """What `pack` wrote."""
+    """Return the marginals that `pack` wrote, and the trivial ones."""
     data = zlib.decompress(base64.b64decode(text))
     num_vars = int(np.frombuffer(data, "<i8", 1)[0])
     card, observed = np.frombuffer(data, "<i8", 2 * num_vars, 8).reshape(2, num_vars)
@@ -48,7 +49,7 @@ def unpack(text: str) -> KeptMarginals:
 
 
 def uniform_marginals(card: IntArray, observed: IntArray) -> Marginals:
-    """Marginals with all states of a free variable equally likely and observed variables in their states."""
+    """Return marginals in which the states of a free variable are equally likely and observed states are certain."""
     ptr = ptr_of(card)
     seen = np.flatnonzero(observed >= 0)
     values = np.repeat(np.where(observed < 0, 1.0 / card, 0.0), card)

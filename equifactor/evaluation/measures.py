@@ -1,7 +1,7 @@
-"""How wrong one answer is: the error of its task, the error of the trivial answer, and the UAI-2022 score.
+"""The error of an answer, the error of the trivial answer, and the UAI-2022 score.
 
-`facts` is what a row keeps of an answer, `score` compares it with a reference: one runs where the model was solved, the
-other whenever numbers are shown.
+`facts` extracts what a row keeps of an answer; it runs where the model was solved. `score` compares these facts with a
+reference; it runs whenever numbers are shown.
 
 Err(answer) is the error of the competition of 2022, with natural logarithms:
 
@@ -9,15 +9,15 @@ Err(answer) is the error of the competition of 2022, with natural logarithms:
     PR    |ln Z* - ln Z|
     MAP   best known log-score minus log-score, infinite for zero probability
 
-The score is 100 (1 - Err / Err_trivial), but at least 0. The trivial answers are simple and always defined:
+The score is 100 (1 - Err / Err_trivial), and at least 0. The trivial answers are simple and always defined:
 
-    MAR   uniform marginals, the observed variables in their states (the competition's own)
+    MAR   uniform marginals, with observed states certain (as in the competition)
     PR    unary factors exactly, every larger table replaced by its mean
-    MAP   greedy: variables in file order, each the best given those before it, larger tables by their maximum
-          over the open variables; where that has probability zero, Err_trivial is |best log-score|
+    MAP   greedy: variables in file order, each in its best state given the variables before it, with larger tables
+          maximised over the open variables; if this has probability zero, Err_trivial is |best log-score|
 
-The competition's trivial solver for PR and MAP is not published, only its values: PR and MAP scores cannot be held
-against its board. docs/evaluate.md says how far ours are from them.
+The trivial solver of the competition for PR and MAP is not published, only its values, so PR and MAP scores cannot be
+compared with the results of the competition. docs/evaluate.md compares the two trivial answers.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.questions.result import Result
 
-_DIGITS = 1e-6  # a score within this share of the best known one counts as equal to it: both carry rounding errors
+# The relative difference from the best known log-score that counts as equal: both have rounding errors.
+_EQUAL_SHARE = 1e-6
 
 
 def measure(result: Result, instance: Instance, reference: Marginals | None = None) -> dict[str, Any]:
-    """The measures of one result by name; `score` is `None` where the right answer is unknown.
+    """Return the measures of one result by name; `score` is None if the right answer is unknown.
 
-    `error`, `trivial_error` and `score` are there for every task with a known answer; no answer has score 0.
+    `error`, `trivial_error` and `score` exist for every task with a known answer; a run without an answer scores 0.
 
     Args:
         result: the answer to this instance.
         instance: the instance with its right answers.
-        reference: exact marginals for MAR; they are read from the instance's file when not given.
+        reference: exact marginals for MAR; by default they are read from the file of the instance.
     """
     known = file_reference(instance, result.task) if reference is None else Reference("given", reference)
     kept = facts(result)
@@ -60,7 +61,7 @@ def measure(result: Result, instance: Instance, reference: Marginals | None = No
 
 
 def facts(result: Result) -> Row:
-    """What is kept of an answer and of the trivial one beside it, as plain values; enough for `score`."""
+    """Return what a row keeps of an answer and of the trivial answer, as plain values that `score` needs."""
     if result.task is Task.MAR:
         return {ANSWER: pack(result.graph, result.marginals)}
     if result.task is Task.PR:
@@ -76,12 +77,12 @@ def facts(result: Result) -> Row:
 
 
 def score(task: Task, kept: Row, reference: Reference) -> Row:
-    """The measures of a row by name: which reference, and where there is one the errors and the score.
+    """Return the measures of a row by name: the reference and, if it is known, the errors and the score.
 
     Args:
-        task: what was asked.
-        kept: a row with what `facts` gave; one without, of a run that was killed, has score 0.
-        reference: the right answer; one without a value gives no score.
+        task: the task of the run.
+        kept: a row with the values of `facts`; the row of a killed run lacks them and scores 0.
+        reference: the right answer; without a value there is no score.
     """
     exact = reference.value
     named: Row = {"reference": reference.label, "reference_value": exact if isinstance(exact, float) else None}
@@ -90,7 +91,7 @@ def score(task: Task, kept: Row, reference: Reference) -> Row:
     if isinstance(exact, Marginals):
         try:
             return {**named, **_marginals(kept.get(ANSWER), exact)}
-        except ModelError as error:  # a file of another model
+        except ModelError as error:  # the file belongs to another model
             return {**named, "reference": f"none: {error}", "score": None}
     return {**named, **(_log_z if task is Task.PR else _assignment)(kept, exact)}
 
@@ -113,7 +114,7 @@ def _marginals(answer: str | None, exact: Marginals) -> Row:
 def _log_z(kept: Row, exact: float) -> Row:
     def error(name: str) -> float | None:
         value = kept.get(name)
-        # Equal first: the difference of two infinite numbers is none.
+        # Compare first: the difference of two infinite numbers is NaN.
         return None if value is None else 0.0 if value == exact else abs(exact - value)
 
     return _scored(error("log_z"), error("trivial_log_z"))
@@ -124,8 +125,8 @@ def _assignment(kept: Row, best: float) -> Row:
     trivial = None if greedy is None else abs(best) if greedy == -math.inf else max(0.0, best - greedy)
     if found is None:
         return _scored(None, trivial)
-    # A better assignment than the best known one is no error.
-    error = 0.0 if found >= best - _DIGITS * max(1.0, abs(best)) else best - found
+    # An assignment that is better than the best known one has no error.
+    error = 0.0 if found >= best - _EQUAL_SHARE * max(1.0, abs(best)) else best - found
     return {**_scored(error, trivial), "map_error": float(map_error(best if error == 0.0 else found, best))}
 
 
@@ -138,7 +139,7 @@ def _scored(error: float | None, trivial: float | None) -> Row:
 
 
 def trivial_log_z(graph: FactorGraph) -> float:
-    """ln Z with unary factors taken exactly and every larger table replaced by its mean. Cost O(T)."""
+    """Return ln Z with unary factors taken exactly and every larger table replaced by its mean. Cost O(T)."""
     total, unary = _split(graph)
     for a in range(graph.num_factors):
         if graph.structure.arity[a] > 1:
@@ -148,7 +149,7 @@ def trivial_log_z(graph: FactorGraph) -> float:
 
 
 def trivial_assignment(graph: FactorGraph) -> IntArray:
-    """The greedy assignment [V]: variables in file order, ties to the first state. Cost O(T arity)."""
+    """Return the greedy assignment [V]: variables in file order, ties to the first state. Cost O(T arity)."""
     _, belief = _split(graph)
     x = np.full(graph.num_vars, -1) if graph.observed is None else graph.observed.copy()
     scopes = [graph.structure.scope(a).tolist() for a in range(graph.num_factors)]
@@ -160,16 +161,16 @@ def trivial_assignment(graph: FactorGraph) -> IntArray:
         if x[i] >= 0:
             continue
         for a in larger[i]:
-            place = tuple(slice(None) if x[j] < 0 else int(x[j]) for j in scopes[a])
+            index = tuple(slice(None) if x[j] < 0 else int(x[j]) for j in scopes[a])
             axes = [j for j in scopes[a] if x[j] < 0]
             others = tuple(k for k, j in enumerate(axes) if j != i)
-            belief[i] = belief[i] + graph.log_table(a)[place].max(axis=others)
+            belief[i] = belief[i] + graph.log_table(a)[index].max(axis=others)
         x[i] = int(np.argmax(belief[i]))
     return x
 
 
 def _split(graph: FactorGraph) -> tuple[float, list[FloatArray]]:
-    """The sum of the constant factors, and for each variable the sum [card] of its unary factors; natural logs."""
+    """Return the sum of the constant factors, and the sum [card] of the unary factors of each variable, in logs."""
     constant, unary = 0.0, [np.zeros(d) for d in graph.card.tolist()]
     for a in np.flatnonzero(graph.structure.arity <= 1).tolist():
         scope = graph.structure.scope(a).tolist()

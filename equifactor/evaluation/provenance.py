@@ -1,11 +1,9 @@
-"""What produced a table: the command, the code, the machine and the date."""
+"""The origin of a table: the command, the code, the machine and the date."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import functools
-import hashlib
 import os
 import platform
 import shlex
@@ -16,25 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from equifactor._version import __version__
-
-_PACKAGE = Path(__file__).parents[1]
-
-
-@functools.cache
-def code() -> str:
-    """The version and a short hash of the package's source and weights, which differs wherever two checkouts differ."""
-    digest = hashlib.sha256()
-    for path in sorted([*_PACKAGE.rglob("*.py"), *_PACKAGE.rglob("*.safetensors")]):
-        digest.update(str(path.relative_to(_PACKAGE)).encode() + b"\0" + path.read_bytes())
-    return f"{__version__}+{digest.hexdigest()[:12]}"
+from equifactor.workers.code_version import PACKAGE, code_version
 
 
 def provenance() -> dict[str, Any]:
-    """The command, code, machine and date of this run, as plain values for a results file."""
+    """Return the command, code, machine and date of this run as plain values for a results file."""
     return {
         "command": _command(),
         "version": __version__,
-        "code": code(),
+        "code": code_version(),
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "processor": processor(),
@@ -47,7 +35,7 @@ def provenance() -> dict[str, Any]:
 
 
 def _command() -> str:
-    """The command as one would type it, without the folder of the program."""
+    """Return the command as a user would type it, without the folder of the program."""
     program = Path(sys.argv[0])
     if program.name != "__main__.py":
         return shlex.join([program.name, *sys.argv[1:]])
@@ -57,13 +45,13 @@ def _command() -> str:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout that runs, with `+` when it has changes; None for an installed package."""
-    if not (_PACKAGE.parent / ".git").exists():
+    """Return the commit of the checkout that runs, with `+` if it has changes; None for an installed package."""
+    if not (PACKAGE.parent / ".git").exists():
         return None
     with contextlib.suppress(OSError, subprocess.SubprocessError):
 
         def git(*words: str) -> str:
-            command = ["git", "-C", str(_PACKAGE.parent), *words]
+            command = ["git", "-C", str(PACKAGE.parent), *words]
             return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
 
         return git("rev-parse", "HEAD") + ("+" if git("status", "--porcelain", "--", "equifactor") else "")
@@ -71,7 +59,7 @@ def _commit() -> str | None:
 
 
 def processor() -> str:
-    """The name of the processor."""
+    """Return the name of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
@@ -80,7 +68,7 @@ def processor() -> str:
 
 
 def memory_gib() -> float | None:
-    """The memory of the machine, where the system tells it."""
+    """Return the memory of the machine, or None if the system does not report it."""
     with contextlib.suppress(AttributeError, ValueError, OSError):
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     return None

@@ -1,4 +1,4 @@
-"""The right answers that scores are measured by: from files, or computed by a solver; each says which."""
+"""The right answers for scores, from files or computed by a solver; each has a label with its origin."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from equifactor.evaluation.row_store import Row
     from equifactor.graph.marginals import Marginals
 
-FILE = "file"  # the label of an answer that came with the model, and the name of that choice
+FILE = "file"  # The label of an answer that came with the model, and the value of `reference` that asks for it.
 
 
 @dataclass(frozen=True)
 class Reference:
     """The right answer of one instance for one task."""
 
-    label: str | None  # where it is from, or why there is none; None where nobody claims to know it
+    label: str | None  # its origin, or why it is missing; None if the model came without an answer
     value: Marginals | float | None = None  # marginals for MAR, ln Z for PR, the best log-score for MAP
 
 
 def has_reference(instance: Instance, task: Task) -> bool:
-    """Whether a right answer came with the model, so that an error can be computed."""
+    """Return whether a right answer came with the model, so that an error can be computed."""
     if task is Task.MAR:
         return instance.marginals_path is not None
     return (instance.log_z if task is Task.PR else instance.map_log_score) is not None
 
 
 def file_reference(instance: Instance, task: Task) -> Reference:
-    """The answer that came with the model."""
+    """Return the answer that came with the model."""
     if not has_reference(instance, task):
         return Reference(None)
     if task is not Task.MAR:
         value = instance.log_z if task is Task.PR else instance.map_log_score
         if isinstance(value, (int, float)) and not math.isnan(value):
             return Reference(FILE, float(value))
-        return Reference(f"none: the index says {value!r}")
+        return Reference(f"none: the index has {value!r} instead of a number")
     try:
         return Reference(FILE, instance.marginals())
     except EquifactorError as error:
@@ -49,10 +49,10 @@ def file_reference(instance: Instance, task: Task) -> Reference:
 
 
 def computed_reference(task: Task, row: Row) -> Reference:
-    """The answer in the row of a run; a run that did not end as its method promises is no reference.
+    """Return the answer in the row of a run; a run that was not solved does not give a reference.
 
     Args:
-        task: what was asked.
+        task: the task of the run.
         row: a finished run with its answer.
     """
     solver, status = row["solver"], row["status"]

@@ -1,9 +1,9 @@
-"""Finished runs on disk, one JSON line each. They are appended as they come: a kill loses only what was running.
+"""Finished runs on disk, one JSON line each. Rows are appended immediately: a kill loses only unfinished runs.
 
-A line holds what a run found, in the field `answer` also marginals, but no score: that is computed from the line and
-the right answer whenever it is shown, so that it cannot be out of date. Answers stay on disk until they are asked for.
+A line holds the result of a run, with marginals in the field `answer`, but no score. The score is computed from the
+line and the right answer whenever it is shown, so it cannot be out of date. Marginals stay on disk until needed.
 
-Infinite numbers are the texts "inf" and "-inf": JSON has no other way to say them.
+Infinite numbers are written as the texts "inf" and "-inf", since JSON has no infinite numbers.
 """
 
 from __future__ import annotations
@@ -23,23 +23,25 @@ from equifactor.base.files import write_text
 from equifactor.evaluation.contents import PREFIX
 
 ROWS = "rows.jsonl"
-ANSWER = "answer"  # the field of a row that stays on disk
+ANSWER = "answer"  # The field of a row that stays on disk.
 Row = dict[str, Any]
 
 
 class RowStore:
-    """The rows of a folder by key, answers left out; `add` appends one and returns when it is on disk."""
+    """The rows of a folder by key, without marginals. `add` appends a row and returns when it is on disk."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.path = self.folder / ROWS
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._places: dict[str, int] = {}  # where the line of each key begins, in bytes
+            self._offsets: dict[str, int] = {}  # the byte where the line of each key begins
             self.rows = self._load()
             self._file = self.path.open("ab")
         except OSError as error:
-            raise FormatError(f"{self.folder}: cannot write results here: {error.strerror or error}") from None
+            raise FormatError(
+                f"{self.folder}: cannot write results to this folder: {error.strerror or error}."
+            ) from None
 
     def __enter__(self) -> RowStore:
         return self
@@ -48,31 +50,31 @@ class RowStore:
         self._file.close()
 
     def add(self, key: str, row: Row) -> None:
-        """Keep one finished run."""
-        self._places[key] = self._file.seek(0, os.SEEK_END)
+        """Save one finished run."""
+        self._offsets[key] = self._file.seek(0, os.SEEK_END)
         self._file.write(json.dumps({"key": key, **_coded(row)}, allow_nan=False).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
         self.rows[key] = {name: value for name, value in row.items() if name != ANSWER}
 
     def with_answer(self, key: str) -> Row:
-        """The row of a key with its answer, read from the disk."""
+        """Read the row of a key with its marginals from disk."""
         with self.path.open("rb") as handle:
-            handle.seek(self._places[key])
+            handle.seek(self._offsets[key])
             row = decoded(json.loads(handle.readline()))
         del row["key"]
         return row
 
     def without_version(self) -> dict[str, str]:
-        """The key of the latest row of each job, whichever version of the code made it, by `Job.unversioned`."""
+        """Return the key of the latest row of each job, from any version of the code, by `Job.unversioned`."""
         return {key.rpartition(" | ")[0]: key for key in self.rows}
 
     def num_by_name(self) -> int:
-        """The number of rows whose key begins with the name of a model, as versions before 0.2 wrote them."""
+        """Return the number of rows whose key begins with the name of a model, as versions before 0.2 wrote them."""
         return sum(not key.startswith(PREFIX) for key in self.rows)
 
     def _load(self) -> dict[str, Row]:
-        """Read all rows; a last line that a kill cut short is taken off the file."""
+        """Read all rows. Remove an incomplete last line, which a kill may have left, from the file."""
         if not self.path.is_file():
             return {}
         rows: dict[str, Row] = {}
@@ -86,10 +88,12 @@ class RowStore:
                     key = row.pop("key")
                     row.pop(ANSWER, None)
                 except (ValueError, KeyError, AttributeError):
-                    raise FormatError(f"{self.path}:{number}: expected a row of results; move it away") from None
-                rows.pop(key, None)  # the latest comes last
+                    raise FormatError(
+                        f"{self.path}:{number}: expected a row of results. Move this file away to start again."
+                    ) from None
+                rows.pop(key, None)  # so that the latest row comes last
                 rows[key] = row
-                self._places[key] = good
+                self._offsets[key] = good
                 good += len(line)
         if good < self.path.stat().st_size:
             os.truncate(self.path, good)
@@ -97,7 +101,7 @@ class RowStore:
 
 
 def write_results(folder: Path, rows: Sequence[Row], about: Row) -> tuple[Path, Path]:
-    """Write `results.json`, with what produced the numbers, and `results.csv`; returns their paths."""
+    """Write `results.json`, including `about`, and `results.csv`; return their paths."""
     as_json, as_csv = folder / "results.json", folder / "results.csv"
     report = {**about, "rows": [_coded(r) for r in rows]}
     write_text(as_json, json.dumps(report, indent=1, allow_nan=False) + "\n")
@@ -115,5 +119,5 @@ def _coded(row: Row) -> Row:
 
 
 def decoded(row: Row) -> Row:
-    """A row of a file with its infinite numbers."""
+    """Return a row of a file with its infinite numbers."""
     return {k: float(v) if isinstance(v, str) and v in ("inf", "-inf", "nan") else v for k, v in row.items()}

@@ -1,4 +1,4 @@
-"""One table per solver, with a row per family of models and one for all."""
+"""Tables of results: one table per solver, with a row per family of models and a row for all."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from collections.abc import Callable, Sequence
 from equifactor.base.status import Task
 from equifactor.evaluation.row_store import Row
 from equifactor.metrics import summarize
-from equifactor.text_tables import fitted
+from equifactor.show.text_tables import fitted
 
 Column = tuple[str, Callable[[Sequence[Row]], str]]
 
 
 def tables(rows: Sequence[Row], task: Task, width: int | None = None) -> str:
-    """The text of all tables, the solvers in the order of their first rows, for a terminal of a width if any."""
+    """Return the text of all tables, with solvers in the order of their first rows, fitted to `width` characters."""
     parts = []
     for solver in dict.fromkeys(row["solver"] for row in rows):
         mine = [row for row in rows if row["solver"] == solver]
         cells = table_cells(mine, task)
-        # Family and statuses stay on the left.
+        # The columns family and statuses are aligned to the left.
         parts.append(f"{table_title(mine, task)}\n{fitted(cells, width, right=range(1, len(cells[0]) - 1), rule=True)}")
     return "\n\n".join(parts) + "\n"
 
 
 def table_title(rows: Sequence[Row], task: Task) -> str:
-    """What the table of one solver's rows is called."""
+    """Return the title of the table of one solver."""
     limit = rows[0]["time_limit"]
     return f"{task} by {rows[0]['solver']}" + ("" if limit is None else f", {limit:g} s")
 
 
 def table_cells(rows: Sequence[Row], task: Task) -> list[list[str]]:
-    """The table of one solver: the titles of its columns, then a row per family and one for all."""
+    """Return the table of one solver: the titles of its columns, a row per family and a row for all."""
     columns = _COLUMNS[task]
     families = list(dict.fromkeys(row["family"] for row in rows))
     groups = [(name, [row for row in rows if row["family"] == name]) for name in families]
@@ -44,7 +44,7 @@ def table_cells(rows: Sequence[Row], task: Task) -> list[list[str]]:
 
 
 def _mean(name: str, form: str = "{:.3g}") -> Callable[[Sequence[Row]], str]:
-    """The mean over the rows that have a value; infinite values are counted beside it."""
+    """Return a function that shows the mean of the finite values and the number of infinite ones."""
 
     def show(rows: Sequence[Row]) -> str:
         values = [row[name] for row in rows if row.get(name) is not None]
@@ -70,7 +70,7 @@ def _count(name: str) -> Callable[[Sequence[Row]], str]:
 
 
 def _optimal(rows: Sequence[Row]) -> str:
-    """The number of assignments that are as good as the best known one."""
+    """Return the number of assignments that are as good as the best known one."""
     return str(sum(row.get("error") == 0.0 for row in rows))
 
 
@@ -79,7 +79,7 @@ def _statuses(rows: Sequence[Row]) -> str:
 
 
 def _references(rows: Sequence[Row]) -> str:
-    """What the scores are measured by; reasons for a missing answer are in the rows."""
+    """Return the origins of the right answers; the rows have the reasons for missing ones."""
     labels = Counter((row.get("reference") or "none").partition(":")[0] for row in rows)
     return next(iter(labels)) if len(labels) == 1 else ", ".join(f"{n} {label}" for label, n in labels.most_common())
 

@@ -1,8 +1,8 @@
-"""The process that solves: jobs come as JSON lines on stdin, one row goes out per job.
+"""The worker process: it reads jobs as JSON lines from stdin and writes one row per job.
 
-Run as `python -m equifactor.evaluation.worker`. It ends when stdin does, or when its parent is gone. A row holds the
-answer and knows nothing of the right one: scoring is the business of who asked. Before the first job of a solver a tiny
-model is solved, so that kernels are loaded or compiled outside the time that counts.
+Run as `python -m equifactor.evaluation.worker`. It ends when stdin ends or its parent process is gone. A row holds the
+answer but not its score, which the caller computes. Before the first job of a solver a tiny model is solved, so that
+kernels are loaded or compiled outside of the measured time.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from equifactor.evaluation.contents import content_of
 from equifactor.evaluation.jobs import Job
 from equifactor.solving.plugins import load_plugins
 
-CHANGED = "changed"  # the status of a row whose model is not the one that was asked about; it is never kept
+CHANGED = "changed"  # The status of a row whose model file has changed since the job was made; it is never saved.
 
 
 def run_job(job: Job) -> dict[str, Any]:
-    """Read the model and solve it; an error becomes a row of status `error` or `out-of-memory`."""
+    """Read the model and solve it. An error becomes a row with the status `error` or `out-of-memory`."""
     row: dict[str, Any] = {"status": "error", "message": "", "seconds": None, "answered": False}
     try:
         load_plugins(job.plugins)
@@ -34,13 +34,13 @@ def run_job(job: Job) -> dict[str, Any]:
         graph = job.instance.graph()
         row["read_seconds"] = round(time.perf_counter() - start, 4)
         if job.content and content_of(job.instance) != job.content:
-            return row | {"status": CHANGED, "message": "the model was changed while the command ran: run it again"}
+            return row | {"status": CHANGED, "message": "the model file changed while the command ran. Run it again."}
         row |= _solved(job, graph)
     except MemoryError:
-        row |= {"status": "out-of-memory", "message": "the model does not fit into the memory limit"}
+        row |= {"status": "out-of-memory", "message": "The model does not fit into the memory limit."}
     except EquifactorError as error:
         row["message"] = str(error)
-    except Exception as error:  # a bug in a solver is a row of the table, not the end of the run
+    except Exception as error:  # a bug in a solver becomes a row and does not end the evaluation
         row["message"] = f"{type(error).__name__}: {error}"
     return row
 
@@ -63,37 +63,37 @@ def _solved(job: Job, graph: Any) -> dict[str, Any]:
 
 
 def warm_up(solver: str, task: str) -> None:
-    """Solve tiny models, so that what is compiled once is compiled before the clock runs."""
+    """Solve tiny models, so that kernels are compiled before the time is measured."""
     from equifactor.generators import ising_grid, random_graph
     from equifactor.questions.solve import solve
     from equifactor.solving.registry import parse_solver
 
     methods = [parse_solver(solver)]
     if "memory_limit" in {f.name for f in dataclasses.fields(methods[0])}:
-        # Without memory it takes the road that it takes where exact inference does not fit.
+        # Without memory the solver also runs the methods that it uses if exact inference does not fit.
         methods.append(dataclasses.replace(methods[0], **{"memory_limit": 0.0}))
-    # 2^16 joint states are more than `auto` enumerates: the kernels of planning and of the mix are loaded too.
+    # 2^16 joint states are more than `auto` enumerates, so its planning and its other methods are compiled too.
     graphs = [ising_grid(4, 4, seed=0), random_graph(5, 7, arity=(1, 3), card=(2, 3), zeros=0.2, seed=0)]
     for method in methods:
         for graph in graphs:
             try:
                 solve(graph, task, method, time_limit=1.0)
-            except Exception:  # the job itself will show it, with its own words
+            except Exception:  # the job itself will report the error
                 return
 
 
 def main() -> None:
-    """Answer jobs until stdin ends."""
+    """Read and answer jobs until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints must not get among the answers
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    os.dup2(2, 1)  # output that a library prints must not mix with the answers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     warm: set[tuple[str, str]] = set()
     for line in sys.stdin:
         job = Job.from_dict(json.loads(line))
         _limit_memory(job.memory_limit)
         if (job.solver, job.task) not in warm:
-            with contextlib.suppress(EquifactorError):  # the job itself will show it, with its own words
+            with contextlib.suppress(EquifactorError):  # the job itself will report the error
                 load_plugins(job.plugins)
                 warm_up(job.solver, job.task)
             warm.add((job.solver, job.task))
@@ -102,12 +102,12 @@ def main() -> None:
 
 
 def _limit_memory(gib: float) -> None:
-    """Make allocations beyond the limit fail as MemoryError, where the system can (Linux)."""
+    """Make allocations beyond the limit raise MemoryError (on Linux only)."""
     if sys.platform == "linux":
         import resource
 
-        # RLIMIT_DATA counts what a process may write to; RLIMIT_AS would also count address space that
-        # libraries only reserve. The hard limit stays, so that the next job may have more.
+        # RLIMIT_DATA counts writable memory; RLIMIT_AS would also count address space that libraries only reserve.
+        # The hard limit is not changed, so that the next job may have a higher limit.
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
         wanted = int(gib * 2**30) if gib > 0 else resource.RLIM_INFINITY
         capped = hard if wanted == resource.RLIM_INFINITY else wanted

@@ -1,4 +1,4 @@
-"""Worker processes with one thread each and hard limits on time and memory; one that dies is started again."""
+"""Worker processes with one thread each and hard limits on time and memory. A process that dies is replaced."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ from equifactor.base.errors import LostWorkError
 from equifactor.evaluation.jobs import Job
 from equifactor.workers.fleet import LocalFleet, fleet_at
 
-LOST = "lost"  # the status of a row whose workers died; it is never kept
+LOST = "lost"  # The status of a row whose workers died; it is never saved.
 
+# The environment variables that set the number of threads of numerical libraries.
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-Runs = Generator[tuple[Job, dict[str, Any]], None, None]  # may be closed before its end
-_STOP = 10.0  # seconds for the processes to end
-_GRACE = 120.0  # seconds for reading and for compiling kernels, added to the time limit before a worker is killed
+Runs = Generator[tuple[Job, dict[str, Any]], None, None]  # A generator that may be closed before its end.
+_STOP = 10.0  # Seconds that the processes have to end. Chosen by hand.
+# Seconds for reading the model and compiling kernels, added to twice the time limit before a worker is killed. Chosen
+# by hand.
+_GRACE = 120.0
 
 
 class Worker:
-    """One process that answers jobs in turn; `run` starts it, and starts it again after it died."""
+    """One process that answers jobs one after the other; `run` starts it, and restarts it if it died."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
-        self.complaints: IO[bytes] | None = None  # what the process says on stderr
+        self.stderr: IO[bytes] | None = None  # the stderr of the process
 
     def run(self, job: Job) -> dict[str, Any]:
-        """The row of one job; there is one whatever happens to the process."""
+        """Return the row of one job, even if the process dies."""
         process = self._alive()
         start = time.perf_counter()
         killed = threading.Event()
@@ -62,23 +65,23 @@ class Worker:
         return self._dead(process, killed.is_set(), time.perf_counter() - start, job)
 
     def stop(self) -> None:
-        """End the process now."""
+        """Kill the process."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
-            for pipe in (self.process.stdin, self.process.stdout, self.complaints):
+            for pipe in (self.process.stdin, self.process.stdout, self.stderr):
                 _close(pipe)
-            self.process = self.complaints = None
+            self.process = self.stderr = None
 
     def _alive(self) -> subprocess.Popen[str]:
         if self.process is None or self.process.poll() is not None:
             self.stop()
-            self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+            self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "equifactor.evaluation.worker"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=self.complaints,
+                stderr=self.stderr,
                 text=True,
                 encoding="utf-8",
                 env={**os.environ, **dict.fromkeys(_THREADS, "1")},
@@ -88,26 +91,26 @@ class Worker:
     def _dead(self, process: subprocess.Popen[str], killed: bool, seconds: float, job: Job) -> dict[str, Any]:
         process.kill()
         code = process.wait()
-        last = self._last_words()
+        last = self._last_line()
         self.stop()
         if killed:
-            status, message = "killed", f"no answer after {seconds:.0f} s; the process was ended"
+            status, message = "killed", f"The process did not answer within {seconds:.0f} s and was killed."
         else:
-            status, message = "crashed", f"the process died with exit status {code}: {last}"
+            status, message = "crashed", f"The process died with exit status {code}: {last}"
         spent = {"seconds": round(seconds, 3), "overrun": job.overrun(seconds)}
         return {"status": status, "message": message, **spent, "answered": False}
 
-    def _last_words(self) -> str:
-        """The last line on stderr, which is the exception where there was one."""
-        if self.complaints is None:
+    def _last_line(self) -> str:
+        """Return the last line on stderr, which is the exception if there was one."""
+        if self.stderr is None:
             return ""
-        self.complaints.seek(0)
-        lines = self.complaints.read().decode("utf-8", "replace").strip().splitlines()
-        return lines[-1][:200] if lines else "perhaps for want of memory"
+        self.stderr.seek(0)
+        lines = self.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:200] if lines else "perhaps it ran out of memory"
 
 
 class WorkerPool:
-    """Worker processes for several threads: `run` takes an idle one, or starts one where there is none."""
+    """Worker processes for several threads: `run` takes an idle process or starts a new one."""
 
     def __init__(self) -> None:
         self._idle: list[Worker] = []
@@ -115,7 +118,7 @@ class WorkerPool:
         self._stopped = False
 
     def run(self, job: Job) -> dict[str, Any]:
-        """The row of one job; called by any thread."""
+        """Return the row of one job; any thread may call it."""
         try:
             worker = self._idle.pop()
         except IndexError:
@@ -128,11 +131,11 @@ class WorkerPool:
             self._idle.append(worker)
 
     def stop(self) -> None:
-        """End all processes now; jobs that were under way have no row."""
+        """Kill all processes; jobs that were running get no row."""
         self._stopped = True
         deadline = time.monotonic() + _STOP
         while self._busy and time.monotonic() < deadline:
-            for worker in list(self._busy):  # again and again: one may just have been started
+            for worker in list(self._busy):  # repeatedly, since a thread may just have started a process
                 if (process := worker.process) is not None:
                     process.kill()
             time.sleep(0.01)
@@ -141,12 +144,12 @@ class WorkerPool:
 
 
 def run_jobs(jobs: Sequence[Job], processes: int = 1, cluster: str | None = None) -> Runs:
-    """Yield each job with its row as it is finished, in no particular order; leaving the loop ends the processes.
+    """Yield each job with its row when it is finished, in any order. Leaving the loop ends the processes.
 
     Args:
-        jobs: what is to be run.
-        processes: how many run at once here.
-        cluster: the address of a Dask scheduler, or its file, in place of processes here.
+        jobs: the jobs to run.
+        processes: the number of processes on this machine.
+        cluster: the address of a Dask scheduler, or its file, to use instead of processes on this machine.
     """
     if cluster:
         yield from _run_on_cluster(jobs, cluster)
@@ -163,7 +166,7 @@ def run_jobs(jobs: Sequence[Job], processes: int = 1, cluster: str | None = None
 
 
 def _run_on_cluster(jobs: Sequence[Job], cluster: str) -> Runs:
-    from equifactor.workers.shipping import answer, ship
+    from equifactor.evaluation.shipped_jobs import answer, ship
 
     by_key = {job.key(""): job for job in jobs}
     with fleet_at(cluster) as fleet, contextlib.closing(fleet.outcomes(answer, map(ship, jobs))) as outcomes:
@@ -176,7 +179,7 @@ def _run_on_cluster(jobs: Sequence[Job], cluster: str) -> Runs:
 
 
 def _pipe(pipe: IO[str] | None) -> IO[str]:
-    assert pipe is not None  # both were asked for
+    assert pipe is not None  # Popen was called with PIPE for both
     return pipe
 
 
@@ -185,4 +188,4 @@ def _close(pipe: IO[Any] | None) -> None:
         if pipe is not None:
             pipe.close()
     except OSError:
-        pass  # what was not written is of no use any more
+        pass  # data that was not written is no longer needed

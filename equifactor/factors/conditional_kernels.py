@@ -5,24 +5,17 @@ Parities, clauses and counts only ask how many of their literals hold. That numb
 in `held [F]`, so that an answer costs O(1) at any arity.
 """
 
-import math
-
 import numpy as np
 
-from equifactor.factors.noisy_or.noisy_or_kernels import IN_SCOPE, ON, log_of_rest
-from equifactor.factors.structured_kernels import (
-    CLAUSE,
-    COUNT,
-    NOISY_OR,
-    PARITY,
-    POTTS,
-    SPARSE,
-    KindRows,
-)
+from equifactor.factors.kind_numbers import CLAUSE, COUNT, NOISY_OR, PARITY, POTTS, SPARSE
+from equifactor.factors.kind_rows import KindRows
+from equifactor.factors.noisy_or.noisy_or_kernels import noisy_or_values
+from equifactor.factors.parity.parity_kernels import parity_value
+from equifactor.factors.potts.potts_kernels import potts_value
+from equifactor.factors.sparse.sparse_kernels import sparse_values
+from equifactor.factors.truncated_linear.truncated_linear_kernels import truncated_linear_value
 from equifactor.graph.layout import CARD, ENTRY, SLOT, VAR
 from equifactor.kernels.jit import fast_kernel
-
-NEG_INF = -math.inf
 
 
 @fast_kernel
@@ -72,59 +65,23 @@ def conditional_values(factors, slots, log_phi, rows, p, s, states, held, values
         for x in range(2):
             n = others + literal_holds(factors, rows, p, s, x)
             if kind == PARITY:
-                values[x] = log_phi[start + n % 2]
+                values[x] = parity_value(log_phi, start, n)
             elif kind == CLAUSE:
                 values[x] = log_phi[start] if n == 0 else 0.0
             else:
                 values[x] = log_phi[start + n]
     elif kind == NOISY_OR:
-        _noisy_or_values(slots, first, k, s, log_phi, start, words, word, states, values)
+        noisy_or_values(slots, first, k, s, log_phi, start, words, word, states, values)
     elif kind == SPARSE:
-        for x in range(d):
-            values[x] = log_phi[start]
-        for n in range(factors[p + 1, ENTRY] - start - 1):
-            agrees = True
-            for j in range(k):
-                if first + j != s and words[word + n * k + j] != states[slots[first + j, VAR]]:
-                    agrees = False
-                    break
-            if agrees:
-                values[words[word + n * k + s - first]] = log_phi[start + 1 + n]
+        sparse_values(factors, slots, log_phi, words, word, p, s, states, values)
     else:
         other = first if s > first else first + 1
         own_word, other_word = word, word + d
         if s > first:
             own_word, other_word = word + slots[first, CARD], word
         label = words[other_word + states[slots[other, VAR]]]
-        one, two = log_phi[start], log_phi[start + 1]
         for x in range(d):
-            a = words[own_word + x]
-            values[x] = (one if a == label else two) if kind == POTTS else max(one * abs(a - label), two)
-
-
-@fast_kernel
-def _noisy_or_values(slots, first, k, s, log_phi, start, words, word, states, values):
-    """The logs of the effect or of its absence, at both states of one variable."""
-    head = words[word]
-    place = head - IN_SCOPE
-    fails = log_phi[start]  # ln of the probability that no active cause but that of slot s brings about the effect
-    own = 0.0
-    value = start + 1
-    for j in range(k):
-        if j == place:
-            continue
-        if first + j == s:
-            own = log_phi[value]
-        elif states[slots[first + j, VAR]] == words[word + 1 + j]:
-            fails += log_phi[value]
-        value += 1
-    sign = words[word + 1 + s - first]
-    for x in range(2):
-        if first + place == s and place >= 0:
-            values[x] = log_of_rest(fails) if x == sign else fails
-            continue
-        off = fails + own if x == sign else fails
-        is_on = head == ON
-        if place >= 0:
-            is_on = states[slots[first + place, VAR]] == words[word + 1 + place]
-        values[x] = log_of_rest(off) if is_on else off
+            if kind == POTTS:
+                values[x] = potts_value(log_phi, start, words[own_word + x], label)
+            else:
+                values[x] = truncated_linear_value(log_phi, start, words[own_word + x], label)

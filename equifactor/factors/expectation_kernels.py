@@ -1,34 +1,40 @@
 # mypy: ignore-errors
-"""Expected logs of factors of any kind under independent variables, with the state of one variable given.
+"""Expected logs of factors of any kind under independent variables, as mean field asks for them.
 
 A factor keeps sums over its slots, which a slot can leave and join: the distribution of a number of literals, the logs
-of a product. So the answer for one slot costs O(1); for a count it costs the likely numbers. Sums begin anew with each
-sweep, so that rounding does not pile up.
+of a product. So the answer for one slot costs O(1); for a count it costs the likely numbers. Every sweep computes the
+sums again, so that rounding does not pile up.
 
-What is expected comes in two parts, as for tables: the mean of the logs above zero, and the probability of zeros. That
-is exactly 0 where no zero is possible, which is read off what states are possible and not off rounded numbers.
+An expectation has two parts, as for tables: the mean of the logs above zero, and the probability of zeros. This
+probability is exactly 0 where no zero is possible, which follows from the possible states and not from rounded numbers.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.factors.noisy_or.noisy_or_expectation_kernels import FIRST, TINY, join_cause, presence_knots
-from equifactor.factors.noisy_or.noisy_or_kernels import IN_SCOPE
-from equifactor.factors.structured_kernels import CLAUSE, COUNT, NOISY_OR, PARITY, KindRows
-from equifactor.graph.layout import ENTRY, SLOT, STATE, KindArrays, Layout
+from equifactor.factors.clause import clause_kernels
+from equifactor.factors.clause.clause_kernels import join_clause, odds_of_failure
+from equifactor.factors.count.count_kernels import NUMBERS, expected_count, join_count
+from equifactor.factors.kind_numbers import CLAUSE, COUNT, NOISY_OR, PARITY, POTTS, SPARSE
+from equifactor.factors.kind_rows import KIND, KindRows
+from equifactor.factors.noisy_or.noisy_or_expectation_kernels import (
+    FIRST,
+    expect_noisy_or,
+    expected_log_of_noisy_or,
+    join_noisy_or,
+    presence_knots,
+)
+from equifactor.factors.pair_kernels import ABOVE_ZERO
+from equifactor.factors.parity import parity_kernels
+from equifactor.factors.parity.parity_kernels import join_parity, odds_of_parity
+from equifactor.factors.potts.potts_kernels import expect_potts
+from equifactor.factors.sparse.sparse_kernels import expect_sparse
+from equifactor.factors.truncated_linear.truncated_linear_kernels import expect_truncated_linear
+from equifactor.graph.layout import CARD, ENTRY, SLOT, STATE, KindArrays, Layout
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
-
-NEG_INF = -math.inf
-# The sums of a parity are those of the product of q(0) - q(1): its log, its negative terms, its zeros, and how many
-# variables may have either state. Those of a clause: the log of the product of the probabilities that a literal fails,
-# its zeros. Those of a count: literals that hold for certain, that may hold, the lowest and the highest number that is
-# not negligible, and the probability of each number.
-LOG, ZEROS, NEGATIVE, OPEN = 0, 1, 2, 3
-CERTAIN, POSSIBLE, LOW, HIGH, NUMBERS = 0, 1, 2, 3, 4
-_NEGLIGIBLE = 1e-60  # numbers at both ends that are less likely are left out: most of those of long scopes
 
 
 class FieldSums(NamedTuple):
@@ -42,12 +48,12 @@ class FieldSums(NamedTuple):
 
 
 def field_sums(layout: Layout, kinds: KindArrays, log_phi: FloatArray) -> FieldSums:
-    """Room for the sums of a graph of log values log_phi [T]."""
+    """Return room for the sums of a graph of log values log_phi [T]."""
     knots, weights = presence_knots()
     arity = np.diff(layout.factors[:, SLOT])
     size = np.zeros(len(arity), np.int64)
-    size[kinds.kind == PARITY] = OPEN + 1
-    size[kinds.kind == CLAUSE] = ZEROS + 1
+    size[kinds.kind == PARITY] = parity_kernels.NUM_SUMS
+    size[kinds.kind == CLAUSE] = clause_kernels.NUM_SUMS
     size[kinds.kind == NOISY_OR] = FIRST + 2 * len(knots)
     size = np.where(kinds.kind == COUNT, NUMBERS + arity + 1, size)
     ptr = np.concatenate(([0], np.cumsum(size)))
@@ -57,11 +63,11 @@ def field_sums(layout: Layout, kinds: KindArrays, log_phi: FloatArray) -> FieldS
 
 @fast_kernel
 def begin_sums(factors, slots, finite, zero, rows, field, p, q):
-    """Compute the sums of factor p afresh."""
+    """Compute the sums of factor p."""
     ptr, sums = field[0], field[1]
     for n in range(ptr[p], ptr[p + 1]):
         sums[n] = 0.0
-    if rows[0][p] == COUNT:
+    if rows[KIND][p] == COUNT:
         sums[ptr[p] + NUMBERS] = 1.0
     for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
         join_slot(factors, slots, finite, zero, rows, field, p, s, q, 1)
@@ -74,127 +80,102 @@ def join_slot(factors, slots, finite, zero, rows, field, p, s, q, way):
     kind, first, sums, o = rows.kind[p], factors[p, SLOT], field.sums, field.ptr[p]
     state, word = slots[s, STATE], rows.word_ptr[p] + s - first
     if kind == PARITY:
-        even, odd = q[state], q[state + 1]
-        if even == odd:
-            sums[o + ZEROS] += way
-        else:
-            sums[o + LOG] += way * math.log(abs(even - odd))
-        sums[o + NEGATIVE] += way if odd > even else 0
-        sums[o + OPEN] += way if even > 0.0 and odd > 0.0 else 0
+        join_parity(sums, o, q[state], q[state + 1], way)
     elif kind == CLAUSE:
-        fails = q[state + 1 - rows.words[word]]
-        if fails == 0.0:
-            sums[o + ZEROS] += way
-        else:
-            sums[o + LOG] += way * math.log(fails)
+        join_clause(sums, o, q[state + 1 - rows.words[word]], way)
     elif kind == COUNT:
-        yes, no = q[state + rows.words[word]], q[state + 1 - rows.words[word]]
-        sums[o + CERTAIN] += way if no == 0.0 else 0
-        sums[o + POSSIBLE] += way if yes > 0.0 else 0
-        if way > 0:
-            _convolve(sums, o, yes, no)
-        else:
-            _deconvolve(sums, o, yes, no)
+        join_count(sums, o, q[state + rows.words[word]], q[state + 1 - rows.words[word]], way)
     elif kind == NOISY_OR:
-        head = rows.words[rows.word_ptr[p]]
-        if s != first + head - IN_SCOPE:
-            t = inhibitor_of(factors, rows, p, s)
-            fails = NEG_INF if zero[t] > 0.0 else finite[t]
-            sign = rows.words[word + 1]
-            join_cause(o, fails, q[state + sign], q[state + 1 - sign], field.knots, sums, way)
+        join_noisy_or(factors, finite, zero, rows, field.knots, sums, o, p, s, q, state, way)
 
 
 @fast_kernel
-def inhibitor_of(factors, rows, p, s):
-    """Which log value is the inhibitor of the cause at slot s of a noisy-or."""
-    place = rows.words[rows.word_ptr[p]] - IN_SCOPE
-    j = s - factors[p, SLOT]
-    return factors[p, ENTRY] + 1 + j - (1 if 0 <= place < j else 0)
+def expect_structured(factors, slots, finite, zero, rows, field, p, s, q, gain, harm):
+    """Add to gain and harm what factor p is expected to give and to violate, at each state of its slot s.
 
-
-@fast_kernel
-def _convolve(sums, o, yes, no):
-    """The distribution of the number of literals with one more."""
-    low, high, n = int(sums[o + LOW]), int(sums[o + HIGH]), o + NUMBERS
-    sums[n + high + 1] = sums[n + high] * yes
-    for c in range(high, low, -1):
-        sums[n + c] = sums[n + c] * no + sums[n + c - 1] * yes
-    sums[n + low] *= no
-    _cut_ends(sums, o, low, high + 1)
-
-
-@fast_kernel
-def _deconvolve(sums, o, yes, no):
-    """The distribution of the number of literals with one less.
-
-    Errors shrink along the recurrence from the end at which the likelier outcome counts for nothing.
+    Args:
+        factors: [F+1, 2] as in `Layout`.
+        slots: [E, 4] as in `Layout`.
+        finite: [T] log values, 0 in place of -inf.
+        zero: [T] 1 where a log value is -inf, else 0.
+        rows: the fields of `KindRows`.
+        field: the fields of `FieldSums`; slot s has left the sums.
+        p: the factor, which is no table.
+        s: the slot.
+        q: [X] probabilities.
+        gain: [d] expected logs.
+        harm: [d] expected zeros.
     """
-    low, high, n = int(sums[o + LOW]), int(sums[o + HIGH]), o + NUMBERS
-    before = 0.0
-    if yes <= 0.5:
-        for c in range(low, high + 1):
-            before = max(0.0, (sums[n + c] - yes * before) / no)
-            sums[n + c] = before
+    rows, field = KindRows(*rows), FieldSums(*field)
+    first, start, sums, o = factors[p, SLOT], factors[p, ENTRY], field.sums, field.ptr[p]
+    kind, word = rows.kind[p], rows.word_ptr[p] + s - first
+    if kind == PARITY:
+        even, odd = odds_of_parity(sums, o)
+        for x in range(2):
+            gain[x] += even * finite[start + x] + odd * finite[start + 1 - x]
+            harm[x] += even * zero[start + x] + odd * zero[start + 1 - x]
+    elif kind == CLAUSE:
+        fails, x = odds_of_failure(sums, o), 1 - rows.words[word]
+        gain[x] += fails * finite[start]
+        harm[x] += fails * zero[start]
+    elif kind == COUNT:
+        for x in range(2):
+            mean, zeros = expected_count(
+                finite, zero, sums, field.zeros_before, o, start + (1 if x == rows.words[word] else 0)
+            )
+            gain[x] += mean
+            harm[x] += zeros
+    elif kind == NOISY_OR:
+        expect_noisy_or(factors, slots, finite, zero, rows, field, p, s, q, gain, harm)
+    elif kind == SPARSE:
+        expect_sparse(factors, slots, finite, zero, rows, p, s, q, gain, harm)
     else:
-        here = sums[n + high]
-        for c in range(high, max(low, 1) - 1, -1):
-            before = max(0.0, (here - no * before) / yes)
-            here = sums[n + c - 1]
-            sums[n + c - 1] = before
-        sums[n + high] = 0.0
-        low = max(0, low - 1)
-    _cut_ends(sums, o, low, high)
+        _expect_pair(factors, slots, finite, zero, rows, p, s, q, gain, harm)
 
 
 @fast_kernel
-def _cut_ends(sums, o, low, high):
-    """Leave out what is impossible or negligible at both ends."""
-    n = o + NUMBERS
-    while high > int(sums[o + POSSIBLE] + 0.5):
-        sums[n + high] = 0.0
-        high -= 1
-    while low < int(sums[o + CERTAIN] + 0.5):
-        sums[n + low] = 0.0
-        low += 1
-    while low < high and sums[n + low] < _NEGLIGIBLE:
-        sums[n + low] = 0.0
-        low += 1
-    while low < high and sums[n + high] < _NEGLIGIBLE:
-        sums[n + high] = 0.0
-        high -= 1
-    sums[o + LOW], sums[o + HIGH] = low, high
+def _expect_pair(factors, slots, finite, zero, rows, p, s, q, gain, harm):
+    """Potts and truncated linear factors, the latter without zeros."""
+    first, start, word = factors[p, SLOT], factors[p, ENTRY], rows.word_ptr[p]
+    other = first if s > first else first + 1
+    d, n, state = slots[s, CARD], slots[other, CARD], slots[other, STATE]
+    own, others = word, word + d
+    if s > first:
+        own, others = word + n, word
+    if rows.kind[p] == POTTS:
+        expect_potts(d, n, state, own, rows.places, start, finite, zero, q, gain, harm)
+    else:
+        expect_truncated_linear(d, n, state, own, others, rows.words, rows.places, start, finite, zero, q, gain)
 
 
 @fast_kernel
-def expected_count(finite, zero, field, o, t):
-    """The expected log value, zeros left out, and their probability; t is the value of the number 0.
-
-    Numbers beyond what is possible do not count, however rounding has left their probabilities.
-    """
-    field = FieldSums(*field)
-    sums = field.sums
-    least, most = int(sums[o + CERTAIN] + 0.5), int(sums[o + POSSIBLE] + 0.5)
+def expected_log(factors, slots, finite, zero, rows, field, p, q):
+    """The expected log of factor p, for noisy-ors a number that is not above it; -inf where a zero is possible."""
+    rows, field = KindRows(*rows), FieldSums(*field)
+    first, start, sums, o = factors[p, SLOT], factors[p, ENTRY], field.sums, field.ptr[p]
+    kind = rows.kind[p]
+    begin_sums(factors, slots, finite, zero, rows, field, p, q)
     mean, zeros = 0.0, 0.0
-    for c in range(max(least, int(sums[o + LOW])), min(most, int(sums[o + HIGH])) + 1):
-        mean += sums[o + NUMBERS + c] * finite[t + c]
-        zeros += sums[o + NUMBERS + c] * zero[t + c]
-    if field.zeros_before[t + most + 1] == field.zeros_before[t + least]:
-        return mean, 0.0
-    return mean, max(TINY, zeros)
-
-
-@fast_kernel
-def odds_of_parity(sums, o):
-    """The probabilities that the number of ones of those that joined is even, and odd."""
-    is_odd = int(sums[o + NEGATIVE] + 0.5) % 2 == 1
-    if sums[o + OPEN] < 0.5:
-        return (0.0, 1.0) if is_odd else (1.0, 0.0)
-    product = math.exp(min(0.0, sums[o + LOG])) if sums[o + ZEROS] < 0.5 else 0.0
-    product = -product if is_odd else product
-    return max(TINY, 0.5 + 0.5 * product), max(TINY, 0.5 - 0.5 * product)
-
-
-@fast_kernel
-def odds_of_failure(sums, o):
-    """The probability that no literal of those that joined holds."""
-    return max(TINY, math.exp(min(0.0, sums[o + LOG]))) if sums[o + ZEROS] < 0.5 else 0.0
+    if kind == PARITY:
+        even, odd = odds_of_parity(sums, o)
+        mean = even * finite[start] + odd * finite[start + 1]
+        zeros = even * zero[start] + odd * zero[start + 1]
+    elif kind == CLAUSE:
+        fails = odds_of_failure(sums, o)
+        mean, zeros = fails * finite[start], fails * zero[start]
+    elif kind == COUNT:
+        mean, zeros = expected_count(finite, zero, sums, field.zeros_before, o, start)
+    elif kind == NOISY_OR:
+        return expected_log_of_noisy_or(factors, slots, finite, zero, rows, field, p, q)
+    elif kind == SPARSE:
+        gain, harm = np.zeros(1), np.zeros(1)
+        expect_sparse(factors, slots, finite, zero, rows, p, -1, q, gain, harm)
+        mean, zeros = gain[0], harm[0]
+    else:
+        d, state = slots[first, CARD], slots[first, STATE]
+        gain, harm = np.zeros(d), np.zeros(d)
+        _expect_pair(factors, slots, finite, zero, rows, p, first, q, gain, harm)
+        for x in range(d):
+            mean += q[state + x] * gain[x]
+            zeros += max(ABOVE_ZERO, q[state + x] * harm[x]) if q[state + x] > 0.0 and harm[x] > 0.0 else 0.0
+    return NEG_INF if zeros > 0.0 else mean

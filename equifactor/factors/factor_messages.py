@@ -19,10 +19,9 @@ import numpy as np
 
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
-from equifactor.kernels.fastmath import MIN_EXP, exp_, get, log_, put
+from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
-NEG_INF = -math.inf
 SPREAD = 350.0  # log range of messages that, times a table of range 300, stays a normal number
 MARGIN = 40.0  # e^-40 is far below rounding: what was flushed is negligible beside an entry this much larger
 

@@ -8,19 +8,22 @@ Clauses are kept in `state.kept` move by move, since few of their variables noti
 looked up when a variable is visited, which costs as much as the factors around it, however long these are.
 """
 
-import math
-
-import numpy as np
 from numba import types
 from numba.core.extending import overload
 
-from equifactor.factors.move_kinds import COUNT, LINEAR, NOISY_OR, ONE_LITERAL, PARITY, POTTS, KindMoves
+from equifactor.factors.clause.clause_move_kernels import add_clauses, move_clauses
+from equifactor.factors.kind_numbers import COUNT, NOISY_OR, PARITY, POTTS, TRUNCATED_LINEAR
+from equifactor.factors.move_kinds import KindMoves
+from equifactor.factors.noisy_or.noisy_or_kernels import noisy_or_value
+from equifactor.factors.parity.parity_kernels import parity_value
+from equifactor.factors.potts.potts_kernels import potts_value
+from equifactor.factors.sparse.sparse_kernels import sparse_value
+from equifactor.factors.truncated_linear.truncated_linear_kernels import truncated_linear_value
 from equifactor.kernels.jit import FAST_OPTIONS, inlined
 
 FACTOR, TURN, FIRST_WEIGHT, SECOND_WEIGHT = 0, 1, 2, 3  # columns of `own`
 VARIABLE, MEMBER_TURN, MEMBER_SLOT = 0, 1, 2  # columns of `members`
 KIND, VALUE, KEY = 0, 1, 2  # columns of `factors`
-_LN_HALF = -0.6931471805599453
 
 
 @inlined
@@ -34,63 +37,18 @@ def value_of(factors, values, keys, p, first, second):
     """The log value of factor p at these words."""
     kind, start = factors[p, KIND], factors[p, VALUE]
     if kind == PARITY:
-        value = values[start + (first & 1)]
+        value = parity_value(values, start, first)
     elif kind == COUNT:
         value = values[start + first]
     elif kind == NOISY_OR:
-        absent = first * values[start]  # ln of the probability that the effect is absent, certain causes aside
-        if second & 1 == 0:
-            value = absent if second < 2 else values[start + 1]
-        elif second >= 2:
-            value = 0.0
-        elif first == 0:
-            value = values[start + 1]
-        elif absent > _LN_HALF:
-            value = math.log(-math.expm1(absent))
-        else:
-            value = math.log1p(-math.exp(absent))
+        value = noisy_or_value(values, start, first, second)
     elif kind == POTTS:
-        value = values[start] if first == second else values[start + 1]
-    elif kind == LINEAR:
-        value = max(values[start] * abs(first - second), values[start + 1])
+        value = potts_value(values, start, first, second)
+    elif kind == TRUNCATED_LINEAR:
+        value = truncated_linear_value(values, start, first, second)
     else:
-        low, high = factors[p, KEY], factors[p + 1, KEY]
-        while low < high:
-            middle = (low + high) >> 1
-            if keys[middle] < first:
-                low = middle + 1
-            else:
-                high = middle
-        found = low < factors[p + 1, KEY] and keys[low] == first
-        value = values[start + 1 + low - factors[p, KEY]] if found else values[start]
+        value = sparse_value(values, start, keys, factors[p, KEY], factors[p + 1, KEY], first)
     return value
-
-
-@inlined
-def move_clauses(clauses, begin, end, literal_ptr, literals, clause_values, first_clause, kept, at, first, a):
-    """Turn the literals of a variable whose first state is `first` and that leaves state a.
-
-    The others notice it only in a clause where none of them holds, or if one does, that one.
-    """
-    for r in range(begin, end):
-        p, turn = np.int64(clauses[r]) >> 1, np.int64(clauses[r]) & 1
-        held_before = a ^ turn
-        name = first + turn
-        w = first_clause + p
-        word = at[w]
-        others = (word >> 40) - held_before
-        change = 1 - 2 * held_before
-        word = (word ^ name) + change * ONE_LITERAL
-        at[w] = word
-        if others == 0:  # Any of them could satisfy it, or need no longer do so.
-            more = -change * clause_values[p]
-            for m in range(literal_ptr[p], literal_ptr[p + 1]):
-                other = np.int64(literals[m])
-                if other != name:
-                    kept[other] += more
-        elif others == 1:  # The one that holds is needed now, or no longer.
-            other = (word & (ONE_LITERAL - 1)) ^ (0 if held_before else name)
-            kept[other] -= change * clause_values[p]
 
 
 @inlined
@@ -120,30 +78,6 @@ def look_around(kinds, var_ptr, x, kept, local, at, i):
         for y in range(card):
             h = held(labels, turn, y)
             local[first + y] += value_of(factors, values, keys, p, one + by_one * h, two + by_two * h)
-
-
-@inlined
-def add_clauses(kinds, var_ptr, x, kept, at):
-    """Fill the words of the clauses, add them to `kept`, and return the sum of their values."""
-    literal_ptr, literals, clause_values = kinds.literal_ptr, kinds.literals, kinds.clause_values
-    var_of_state, first_clause = kinds.var_of_state, kinds.first_clause
-    score = 0.0
-    for p in range(len(clause_values)):
-        begin, end = literal_ptr[p], literal_ptr[p + 1]
-        word = 0
-        for m in range(begin, end):
-            name = np.int64(literals[m])
-            i = var_of_state[name]
-            if var_ptr[i] + x[i] != name:
-                word = (word ^ name) + ONE_LITERAL
-        at[first_clause + p] = word
-        if word == 0:
-            score += clause_values[p]
-            for m in range(begin, end):
-                kept[np.int64(literals[m])] += clause_values[p]
-        elif word >> 40 == 1:
-            kept[word & (ONE_LITERAL - 1)] += clause_values[p]
-    return score
 
 
 @inlined

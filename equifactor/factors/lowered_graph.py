@@ -11,8 +11,8 @@ import numpy as np
 
 from equifactor.factors.lowering import LoweredBuilder
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.factor_rows import by_kind
-from equifactor.graph.kinds import kind_class
+from equifactor.graph.factor_rows import FactorRows, by_kind, joined
+from equifactor.graph.kinds import has_kernels, kind_class, kinds_with
 from equifactor.graph.marginals import Marginals
 from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
@@ -78,51 +78,57 @@ class LoweredGraph:
         return replace(estimate, **changed) if changed else estimate
 
 
-def lower(graph: FactorGraph, semiring: Semiring = "sum") -> LoweredGraph:
-    """An equal graph of tables alone, with auxiliary variables behind the original ones.
+def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool = False) -> LoweredGraph:
+    """Return an equal graph of dense tables alone, with auxiliary variables behind the original ones.
 
     Args:
-        graph: any graph; one of tables alone stays as it is.
-        semiring: what the auxiliary variables are to be removed by: "sum" keeps ln Z and marginals, "max" the best
+        graph: any graph; a graph of tables alone stays as it is.
+        semiring: how the auxiliary variables are to be removed: "sum" keeps ln Z and marginals, "max" the best
             assignments. Only `NoisyOr` needs to know.
+        keep_compiled: whether factors stay as they are if the compiled kernels know their kind.
 
     Examples:
-        >>> from equifactor import FactorGraph, Parity, lower
+        >>> from equifactor import FactorGraph, Parity
+        >>> from equifactor.solvers import lower
         >>> lower(FactorGraph([2] * 30, [(range(30), Parity())])).graph
         FactorGraph(59 variables, 30 factors, 2 states, arity 2-3, 116 zeros)
     """
     s = graph.structure
-    if s.kinds is None:
+    if s.kinds is None or (keep_compiled and has_kernels(s.kinds.kind)):
         return LoweredGraph(graph, graph)
     rows = s.rows(graph.log_phi)
-    tables = rows.take(np.flatnonzero(rows.kind == TABLE))
-    builder = LoweredBuilder(_MAX_ENTRIES, len(tables.log_values))
+    is_table = rows.kind == TABLE
+    kept = np.flatnonzero(keep_compiled & kinds_with("has_kernels", rows.kind))
+    old = rows.take(np.concatenate((np.flatnonzero(is_table), kept)))  # Tables come first: `LoweredGraph` relies on it.
+    builder = LoweredBuilder(_MAX_ENTRIES, int(np.diff(rows.value_ptr)[is_table].sum()))
     for number, places in by_kind(rows):
-        if number != TABLE:
+        if number != TABLE and not (keep_compiled and kind_class(number).has_kernels):
             kind_class(number).lower_into(builder, rows.take(places), semiring)
     new = builder.finish()
     card = np.concatenate((s.card, new.aux_card))
-    new_scopes = np.where(new.scope_vars < 0, s.num_vars - 1 - new.scope_vars, new.scope_vars)
-    structure = Structure.build(
+    scopes = np.where(new.scope_vars < 0, s.num_vars - 1 - new.scope_vars, new.scope_vars)
+    tables = FactorRows.of_tables(new.scope_ptr, scopes, new.log_tables, card[scopes])
+    changed = joined([old, tables])
+    structure = Structure.of_rows(
         card,
-        np.concatenate((tables.scope_ptr, tables.scope_ptr[-1] + new.scope_ptr[1:])),
-        np.concatenate((tables.scope_vars, new_scopes)),
+        changed,
         variable_names=_names(s, len(card)),
         state_names=None if s.state_names is None else (*s.state_names, *[None] * (len(card) - s.num_vars)),
     )
     observed = None
     if graph.observed is not None:
         observed = np.concatenate((graph.observed, np.full(len(card) - s.num_vars, -1)))
-    lowered = FactorGraph.trusted(structure, np.concatenate((tables.log_values, new.log_tables)), observed, graph.name)
-    return LoweredGraph(lowered, graph)
+    return LoweredGraph(FactorGraph.trusted(structure, changed.log_values, observed, graph.name), graph)
 
 
-def lower_all(graphs: Sequence[FactorGraph], semiring: Semiring = "sum") -> list[LoweredGraph]:
-    """`lower` for several graphs; those that end up with equal structures share one, as graphs of a batch like to."""
+def lower_all(
+    graphs: Sequence[FactorGraph], semiring: Semiring = "sum", *, keep_compiled: bool = False
+) -> list[LoweredGraph]:
+    """Return `lower` of several graphs; graphs that end up with equal structures share one, as batches like to."""
     found: list[Structure] = []
     answers = []
     for graph in graphs:
-        lowered = lower(graph, semiring)
+        lowered = lower(graph, semiring, keep_compiled=keep_compiled)
         own = lowered.graph.structure
         known = next((s for s in found[-4:] if s.same_as(own)), None)
         if known is None:

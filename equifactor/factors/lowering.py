@@ -7,21 +7,19 @@ factor itself; ln Z, marginals and the best score are those of the original grap
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.graph.factor_rows import by_shape
 from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.factor_rows import FactorRows
     from equifactor.graph.structured_factor import StructuredFactor
-
-_SMALL = 64  # entries up to which a table is simpler than auxiliary variables
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +76,13 @@ class LoweredBuilder:
         tables = np.broadcast_to(log_tables, (count, *shape))
         self._tables.append(np.asarray(tables, np.float64).ravel())
 
+    def add_tables(self, cls: type[StructuredFactor], rows: FactorRows) -> None:
+        """Every factor, all of them of one class, as its own table."""
+        self.expect(np.exp2(rows.sum_of_edges(np.log2(rows.card))).sum() if rows.num_factors else 0)
+        for group in by_shape(rows):
+            members = rows.take(group)
+            self.add(members.scope_vars.reshape(len(group), -1), cls.tables(members))
+
     def add_chain(self, rows: FactorRows, steps: FloatArray, start: FloatArray, end: FloatArray) -> None:
         """Factors of two binary variables and more as walks of an automaton of two states along their scopes.
 
@@ -111,29 +116,6 @@ class LoweredBuilder:
             np.concatenate([np.zeros(0), *self._tables]),
             np.concatenate([none, *self._aux]),
         )
-
-
-def small(rows: FactorRows) -> BoolArray:
-    """[N] whether a factor's own table is small enough to take the place of the factor."""
-    return rows.sum_of_edges(np.log2(rows.card)) <= np.log2(_SMALL)
-
-
-def add_tables(builder: LoweredBuilder, cls: type[StructuredFactor], rows: FactorRows) -> None:
-    """Every factor, all of them of one class, as its own table."""
-    builder.expect(np.exp2(rows.sum_of_edges(np.log2(rows.card))).sum() if rows.num_factors else 0)
-    for group in by_shape(rows):
-        members = rows.take(group)
-        builder.add(members.scope_vars.reshape(len(group), -1), cls.tables(members))
-
-
-def by_shape(rows: FactorRows) -> Iterator[IntArray]:
-    """The places of the factors in groups of one table shape."""
-    for arity in np.unique(rows.arity).tolist():
-        members = np.flatnonzero(rows.arity == arity)
-        cards = rows.card[rows.scope_ptr[members][:, None] + np.arange(arity)]
-        order = np.lexsort(cards.T[::-1]) if arity else np.arange(len(members))
-        changes = np.any(np.diff(cards[order], axis=0) != 0, axis=1)
-        yield from np.split(members[order], np.flatnonzero(changes) + 1)
 
 
 def _log_sum(values: FloatArray, axis: int) -> FloatArray:

@@ -5,9 +5,11 @@ import math
 
 import numpy as np
 
-from equifactor.factors.factor_messages import NEG_INF, first_entry, log_add, receive, step, with_messages
+from equifactor.factors.factor_messages import first_entry, log_add, receive, step, with_messages
+from equifactor.factors.kind_rows import NUM_TABLES
 from equifactor.factors.structured_kernels import structured_reduction
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 
 
@@ -33,7 +35,7 @@ def reduce_tables(layout, kinds, log_phi, values, is_max):
     at = np.empty(max(1, layout.max_arity), np.int64)
     num_tables = num_factors
     if kinds is not None:
-        num_tables = kinds[5]
+        num_tables = kinds[NUM_TABLES]
         out = np.empty_like(values)
         longest = 1
         for p in range(num_tables, num_factors):

@@ -14,70 +14,45 @@ addresses in `KindRows`.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numba import types
 
-from equifactor.base.typing import IntArray
-from equifactor.factors.chain_kernels import (
-    WIDEST_VALUE,
-    cap_of_count,
-    clause_messages,
-    clause_sums,
-    count_messages,
-    parity_messages,
-    parity_sums,
-    plus,
-    to_linear_pairs,
-    to_logs,
-)
-from equifactor.factors.clause import Clause
-from equifactor.factors.count import Counting
-from equifactor.factors.factor_messages import NEG_INF, normalize_max, receive
-from equifactor.factors.label_kernels import label_places, potts_messages, truncated_linear_messages
-from equifactor.factors.noisy_or import NoisyOr
+from equifactor.factors.clause.clause_kernels import WIDEST_VALUE, clause_messages, clause_sums
+from equifactor.factors.count.count_kernels import cap_of_count, count_messages
+from equifactor.factors.factor_messages import normalize_max, receive
+from equifactor.factors.kind_numbers import CLAUSE, COUNT, NOISY_OR, PARITY, POTTS, SPARSE, TRUNCATED_LINEAR
+from equifactor.factors.kind_rows import MAXIMUM_AT, MESSAGES_AT, KindRows
+from equifactor.factors.label_kernels import label_places
 from equifactor.factors.noisy_or.noisy_or_kernels import noisy_or_maxima, noisy_or_maximum, noisy_or_sums
-from equifactor.factors.parity import Parity
-from equifactor.factors.potts import Potts
-from equifactor.factors.sparse import SparseTable
+from equifactor.factors.pair_kernels import plus, to_linear_pairs, to_logs
+from equifactor.factors.parity.parity_kernels import parity_is_linear, parity_messages, parity_sums
+from equifactor.factors.potts.potts_kernels import potts_messages, potts_value
 from equifactor.factors.sparse.sparse_kernels import SparseBoxes, sparse_boxes, sparse_maximum, sparse_messages
-from equifactor.factors.truncated_linear import TruncatedLinear
+from equifactor.factors.truncated_linear.truncated_linear_kernels import (
+    truncated_linear_messages,
+    truncated_linear_value,
+)
+from equifactor.graph.kind_checks import check_compiled
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, kinds_of, layout_of
 from equifactor.kernels.by_address import Separate
-from equifactor.kernels.fastmath import MIN_EXP, get, put
+from equifactor.kernels.fastmath import NEG_INF, get, put
 from equifactor.kernels.jit import fast_kernel, inlined
 
 if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
 
-SPARSE, PARITY, CLAUSE, COUNT = SparseTable.number, Parity.number, Clause.number, Counting.number
-NOISY_OR, POTTS, TRUNCATED_LINEAR = NoisyOr.number, Potts.number, TruncatedLinear.number
-
-
-class KindRows(NamedTuple):
-    """What kernels need to know of factors that are no tables, in flat order."""
-
-    kind: IntArray  # [F]
-    word_ptr: IntArray  # [F+1]
-    words: IntArray
-    places: IntArray  # beside the words of label pairs, see `label_kernels`
-    boxes: tuple  # see `SparseBoxes`
-    num_tables: int  # factors before this one are tables,
-    first_slot: int  # and slots before this one are theirs,
-    first_state: int  # and edge states before this one
-    messages_at: int  # where the code of `structured_messages` is for the semiring in use, 0 where it is not asked for,
-    maximum_at: int  # and that of `structured_maximum`, 0 for sums
-
 
 def kind_rows_of(flat: FlatGraph[np.ndarray], is_max: bool | None) -> tuple | None:
-    """The fields of the `KindRows` of a compiled batch for a kernel; None where all factors are tables.
+    """Return the fields of the `KindRows` of a compiled batch for a kernel; None if all factors are dense tables.
 
-    `is_max` is the semiring in which the kernel asks for messages, None where it asks for none.
+    `is_max` is the semiring in which the kernel asks for messages, None if it asks for none.
     """
     kinds = kinds_of(flat)
     if kinds is None:
         return None
+    check_compiled(kinds.kind)
     layout = layout_of(flat)
     if "kind rows" not in flat.cache:
         places = np.empty_like(kinds.words)
@@ -163,7 +138,7 @@ def structured_messages(factors, slots, log_phi, rows, p, q, out):
         q: [S] incoming log messages, below infinity; those of the factor's slots are read.
         out: [S] as said.
     """
-    _call_messages(rows[8], (factors, slots, log_phi, rows, p, q, out))
+    _call_messages(rows[MESSAGES_AT], (factors, slots, log_phi, rows, p, q, out))
 
 
 @fast_kernel
@@ -216,9 +191,8 @@ def _maximum(factors, slots, log_phi, rows, p, q, out, chosen):
             chosen[0] = x
     top = NEG_INF
     for y in range(slots[first + 1, CARD]):
-        one, two = log_phi[start], log_phi[start + 1]
         a, b = words[word + chosen[0]], words[word + d0 + y]
-        value = (one if a == b else two) if kind == POTTS else max(one * abs(a - b), two)
+        value = potts_value(log_phi, start, a, b) if kind == POTTS else truncated_linear_value(log_phi, start, a, b)
         if value + q[m1 + y] > top:
             top = value + q[m1 + y]
             chosen[1] = y
@@ -235,7 +209,7 @@ def structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen):
 
     Where several are best, the first in the order of a table, but for noisy-ors and sparse tables.
     """
-    return _call_maximum(rows[9], (factors, slots, log_phi, rows, p, q, out, chosen))
+    return _call_maximum(rows[MAXIMUM_AT], (factors, slots, log_phi, rows, p, q, out, chosen))
 
 
 @fast_kernel
@@ -268,9 +242,7 @@ def update_structured(factors, slots, log_phi, rows, p, msg, total, zeros, q, ou
     m, k = slots[first, MSG], last - first
     if not is_max:
         if kind == PARITY:
-            low, high = min(log_phi[start], log_phi[start + 1]), max(log_phi[start], log_phi[start + 1])
-            fine = high > NEG_INF and (low == NEG_INF or low - high > MIN_EXP)
-            if fine and to_linear_pairs(m, k, q):
+            if parity_is_linear(log_phi[start], log_phi[start + 1]) and to_linear_pairs(m, k, q):
                 parity_sums(m, k, log_phi[start], log_phi[start + 1], q, out)
                 to_logs(m, m + 2 * k, out)
                 return
@@ -294,3 +266,9 @@ def _normalize_sum(m, d, out):
     shift = math.log(scale) if scale > 0.0 else 0.0
     for x in range(m, m + d):
         out[x] -= shift
+
+
+@inlined
+def price_of_maxima(kind, k):
+    """Return about how many steps the max-marginals of a factor over k variables take: a search takes more."""
+    return k * k if kind == NOISY_OR else k

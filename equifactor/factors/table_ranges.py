@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.graph.factor_rows import FactorRows
+from equifactor.graph.kinds import kind_class
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
@@ -51,17 +51,8 @@ def table_ranges(flat: FlatGraph[Any], group: FactorGroup) -> Any:
 
 def structured_ranges(flat: FlatGraph[Any], group: StructuredGroup) -> FloatArray:
     """[N] of a group of factors that are no tables, the same, or more where only a bound is known."""
-    from equifactor.graph.kinds import kind_class
-
     log_phi: Any = flat.log_phi if isinstance(flat.log_phi, np.ndarray) else flat.log_phi.detach().cpu().numpy()
-    rows = FactorRows(
-        np.full(group.num_factors, group.kind),
-        group.edge_ptr, np.zeros(len(group.card), np.int64),
-        group.value_ptr, log_phi[group.entries].astype(float),
-        group.word_ptr, group.words,
-        group.card,
-    )  # fmt: skip
-    return kind_class(group.kind).log_ranges(rows)
+    return kind_class(group.kind).log_ranges(group.rows(log_phi[group.entries].astype(float)))
 
 
 def _structured_width(flat: FlatGraph[Any], group: StructuredGroup) -> Any:

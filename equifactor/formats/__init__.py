@@ -1,19 +1,19 @@
-"""Readers and writers, one module per format; `read_graph` and `write_graph` choose by the file's suffix.
+"""Readers and writers, one module per format. `read_graph` and `write_graph` choose by the suffix of the file.
 
-Every failure is a `FormatError` of one sentence with file, line, what was expected and what was found.
+Every failure is a `FormatError` that names the file, the line, what was expected and what was found.
 
-uai.py, fg.py, cnf.py, wcsp.py  model formats; cnf_weights.py, cnf_writer.py and wcsp_writer.py are parts of theirs
-cfn.py                          cost function networks; cfn_parser.py and cfn_writer.py are its parts
-bif.py, xmlbif.py, net.py, xdsl.py    Bayesian networks; xdsl_writer.py is a part of the last
-network_builder.py, conditionals.py   what these four share: networks that are read, and that are written
-tokens.py, xml_elements.py      texts with brackets and quotes, and XML, with line numbers for errors
-csv_columns.py                  tables of observed states
+uai.py, fg.py, cnf.py, wcsp.py  model formats; cnf_weights.py, cnf_writer.py and wcsp_writer.py belong to them
+cfn.py                          cost function networks; cfn_parser.py and cfn_writer.py belong to it
+bif.py, xmlbif.py, net.py, xdsl.py    Bayesian networks; xdsl_writer.py belongs to xdsl.py
+network_builder.py, conditionals.py   reading and writing that the Bayesian networks share
+tokens.py, xml_elements.py      text with brackets and quotes, and XML, with line numbers for errors
+csv_columns.py                  columns of observed states
 evidence.py, results.py         evidence and answers in the formats of the UAI competitions
-files.py, sources.py            files and pipes: compression, limits, writing all or nothing
+files.py, sources.py            files and pipes: compression, size limits, atomic writes
 words.py                        the words of a small text, with line numbers for errors
-numbers.py, number_kernels.py   the numbers of a large text, in bulk
+numbers.py, number_kernels.py   the numbers of a large text, read in bulk
 dense_tables.py                 tables of formats that list only some entries
-clause_rows.py                  clauses as flat arrays, and the factors that they are
+clause_rows.py                  clauses as flat arrays of literals, and as factors
 decimals.py                     potentials as text that reads back to the same logarithm
 """
 
@@ -48,7 +48,7 @@ class Format:
         return getattr(import_module(f"equifactor.formats.{self.module}"), f"{verb}_{self.module}")
 
     def read(self, path: PathLike) -> FactorGraph:
-        """The graph in a file of this format."""
+        """Read the graph in a file of this format."""
         return self._function("read")(path, **dict(self.options))
 
     def write(self, graph: FactorGraph, path: PathLike) -> None:
@@ -74,25 +74,25 @@ FORMATS = {
 
 
 def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
-    """Read a model file; `-` is stdin, `.gz` and `.xz` are unpacked.
+    """Read a model file. `-` is stdin; `.gz` and `.xz` files are decompressed.
 
     Args:
         path: the file to read.
-        format: a name in `FORMATS`; None decides by the suffix; a file without a known one is taken for UAI
-            when it begins with MARKOV or BAYES.
+        format: a name in `FORMATS`. None chooses by the suffix; a file without a known suffix is read as UAI if it
+            begins with MARKOV or BAYES.
     """
     chosen = _format_of(path, format)
     if chosen is None:
         from equifactor.formats.uai import read_unknown
 
-        return read_unknown(path, f"known formats: {_known()}")
+        return read_unknown(path, f"Pass format=NAME (--format NAME) with one of: {_known()}")
     return chosen.read(path)
 
 
 def write_graph(graph: FactorGraph, path: PathLike, *, format: str | None = None) -> None:
-    """Write a model file, all or nothing; `-` is stdout (UAI unless `format` says otherwise).
+    """Write a model file, completely or not at all. `-` is stdout, written as UAI unless `format` names another format.
 
-    Raises `ModelError` where the format cannot hold the graph.
+    Raises `ModelError` if the format cannot represent the graph.
     """
     chosen = _format_to_write(path, format)
     try:
@@ -103,7 +103,10 @@ def write_graph(graph: FactorGraph, path: PathLike, *, format: str | None = None
 
 
 def check_target(path: PathLike, *, format: str | None = None) -> None:
-    """Refuse what `write_graph` cannot write whatever the graph, before work is done for it."""
+    """Raise `FormatError` or `OptionError` if `write_graph` could not write any graph to this path.
+
+    Called before a long computation, so that its answer is not lost.
+    """
     _format_to_write(path, format)
     check_writable(path)
 
@@ -111,7 +114,10 @@ def check_target(path: PathLike, *, format: str | None = None) -> None:
 def _format_to_write(path: PathLike, name: str | None) -> Format:
     chosen = _format_of(path, name or ("uai" if str(path) == "-" else None))
     if chosen is None:
-        raise FormatError(f"{path}: the suffix does not say which format to write; known formats: {_known()}")
+        raise FormatError(
+            f"{path}: the suffix does not belong to a known format. Use one of these suffixes, or pass "
+            f"format=NAME (--format NAME): {_known()}"
+        )
     return chosen
 
 
@@ -119,7 +125,7 @@ def _format_of(path: PathLike, name: str | None) -> Format | None:
     if name is not None:
         key = name.lower().lstrip(".")
         if key not in FORMATS:
-            raise OptionError(f"there is no format {name!r}; {choices(name, list(FORMATS))}")
+            raise OptionError(f"There is no format {name!r}; {choices(name, list(FORMATS))}")
         return FORMATS[key]
     _, suffix = split_name(path)
     return next((f for f in FORMATS.values() if suffix in f.suffixes), None)

@@ -1,4 +1,4 @@
-"""Cost function networks as toulbar2 reads them (`.cfn`).
+"""Cost function networks in the format of toulbar2 (`.cfn`).
 
     { "problem": { "name": "example", "mustbe": "<100.0" },       costs of 100 or more forbid; ">" maximises
       "variables": { "A": ["low", "high"], "B": 3 },              names of the states, or their number
@@ -7,8 +7,8 @@
         "g": { "scope": ["A", "B"], "defaultcost": 5, "costs": ["low", 2, 1, "high", 0, 100] },    tuple, cost, ..
         "h": { "scope": ["B", "A"], "costs": "g" } } }            the costs of another function
 
-Costs are decimal numbers to be added up and minimised: log phi = -cost. As in toulbar2, quotes, commas and colons may
-be left out, and a line that begins with # is a comment.
+Costs are decimal numbers whose sum is minimised: log phi = -cost. As in toulbar2, quotes, commas and colons may be
+left out, and a line that begins with # is a comment.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ __all__ = ["read_cfn", "write_cfn"]
 
 
 def read_cfn(path: PathLike) -> FactorGraph:
-    """Read a toulbar2 problem whose cost functions are given by their costs.
+    """Read a toulbar2 problem whose cost functions are lists of costs.
 
-    A function with a default cost whose list of tuples is shorter than its table becomes a `SparseTable`. Cost
-    functions of a `type` (`salldiff`, `knapsack`, ...) raise `FormatError`, as all other faults.
+    A function with a default cost whose list of tuples is shorter than its table becomes a `SparseTable`. Raises
+    `FormatError`, also for cost functions with a `type` (`salldiff`, `knapsack`, ...).
     """
     data, where = read_bytes(path), label(path)
     parser = CfnParser(TokenStream(data, where, (r"(?m:^#[^\n]*)",), "{}[],:"))
@@ -49,7 +49,7 @@ def read_cfn(path: PathLike) -> FactorGraph:
 
 
 def _own_names(data: bytes, where: str) -> dict[str, tuple[str, list[str] | None]]:
-    """The names of variables and states that toulbar2 cannot read, from the comments of `write_cfn`."""
+    """Return the names of variables and states that toulbar2 cannot read, from the comments of `write_cfn`."""
     found = {}
     for comment in re.finditer(rb"(?m)^%b(.*)$" % MARK.encode(), data):
         try:
@@ -65,21 +65,21 @@ def _own_names(data: bytes, where: str) -> dict[str, tuple[str, list[str] | None
 
 
 def _graph(parser: CfnParser, own_names: dict[str, tuple[str, list[str] | None]], name: str | None) -> FactorGraph:
-    """The graph of a file whose variables have names of their own where toulbar2 cannot read them."""
+    """Return the graph of a file; `own_names` replaces the names that toulbar2 cannot read."""
     tables = DenseTables(parser.tokens.where)
     for function in parser.functions.values():
         listed = _costs(parser, function)
         if isinstance(listed, ListedValues):
             listed = replace(listed, default=float(_logs(parser, listed.default)), values=_logs(parser, listed.values))
-            tables.add_listed(function.spot, function.scope, listed)
+            tables.add_listed(function.position, function.scope, listed)
         else:
             shape = [parser.card[i] for i in function.scope]
-            tables.add(function.spot, function.scope, shape, 0.0)[:] = _logs(parser, listed)
+            tables.add(function.position, function.scope, shape, 0.0)[:] = _logs(parser, listed)
     names: list[str] = []
     for n, variable in enumerate(parser.variables):
         own, states = own_names.get(variable, (variable, None))
         names.append(own)
-        if states is not None and len(set(states)) == parser.card[n]:  # a comment has no say in what the model is
+        if states is not None and len(set(states)) == parser.card[n]:  # a comment must not change the number of states
             parser.states[n] = states
     return tables.graph(
         parser.card,
@@ -91,7 +91,7 @@ def _graph(parser: CfnParser, own_names: dict[str, tuple[str, list[str] | None]]
 
 
 def _logs(parser: CfnParser, costs: FloatArray | float) -> FloatArray:
-    """Log potentials of costs."""
+    """Return the log potentials of costs."""
     costs = np.asarray(costs)
     forbidden = costs <= parser.bound if parser.maximise else costs >= parser.bound
     logs = costs if parser.maximise else 0.0 - costs  # a cost of 0 must not give -0
@@ -99,13 +99,16 @@ def _logs(parser: CfnParser, costs: FloatArray | float) -> FloatArray:
 
 
 def _costs(parser: CfnParser, function: CfnFunction) -> ListedValues | FloatArray:
-    """The costs of a function, its own or those of the one it names."""
+    """Return the costs of a function, or of the function that it names."""
     if not isinstance(function.listed, str):
         return function.listed
     other = parser.functions.get(function.listed)
     if other is None or isinstance(other.listed, str):
-        raise function.spot.error(f"expected the name of a function with costs, found '{function.listed[:40]}'")
-    shape, wanted = [parser.card[i] for i in function.scope], [parser.card[i] for i in other.scope]
-    if shape != wanted:
-        raise function.spot.error(f"expected variables with {wanted} values for shared costs, found {shape}")
+        raise function.position.error(f"expected the name of a function with costs, found '{function.listed[:40]}'")
+    shape, shared = [parser.card[i] for i in function.scope], [parser.card[i] for i in other.scope]
+    if shape != shared:
+        raise function.position.error(
+            f"the function reuses the costs of '{function.listed[:40]}', whose variables have {shared} values. "
+            f"Its own variables have {shape} values."
+        )
     return other.listed

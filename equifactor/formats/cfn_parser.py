@@ -1,4 +1,4 @@
-"""The tokens of a `.cfn` file as variables and cost functions; cfn.py makes a graph of them."""
+"""A parser that turns the tokens of a `.cfn` file into variables and cost functions; cfn.py builds the graph."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from equifactor.base.errors import FormatError
 from equifactor.base.typing import FloatArray
 from equifactor.formats.dense_tables import MAX_ENTRIES, ListedValues
 from equifactor.formats.tokens import TokenStream, is_number
+from equifactor.formats.words import first_repeated
 
 _CLOSING = {"{": "}", "[": "]"}
 _BRACKETS = frozenset("{}[]")
@@ -23,44 +24,45 @@ _KEYS = ("scope", "defaultcost", "costs")
 
 
 @dataclass(frozen=True)
-class FilePlace:
-    """A token of a file, for errors; its line is found only when it is printed."""
+class TokenPosition:
+    """The position of a token, for errors. Its line is found only when the position is printed."""
 
     tokens: TokenStream
-    place: int
+    index: int
 
     @property
     def line(self) -> object:
-        """What prints as its line."""
+        """The position itself, which prints as its line."""
         return self
 
     def __str__(self) -> str:
-        return str(self.tokens.line(self.place))
+        return str(self.tokens.line(self.index))
 
     def error(self, message: str) -> FormatError:
-        """An error at this place, to be raised by the caller."""
-        return self.tokens.error(message, self.place)
+        """Return an error at this token, for the caller to raise."""
+        return self.tokens.error(message, self.index)
 
 
 @dataclass(frozen=True, eq=False)
 class CfnFunction:
-    """A cost function: its scope, and its costs or the name of the function that has them."""
+    """A cost function: its scope, and its costs or the name of the function whose costs it reuses."""
 
-    spot: FilePlace
+    position: TokenPosition
     scope: list[int]
     listed: ListedValues | FloatArray | str
 
 
 class CfnParser:
-    """Reads the tokens of a file in one pass.
+    """A parser that reads the tokens of a file in one pass.
 
     Attributes:
-        variables: their numbers by name; made-up names where the file has none, and then `named` is False.
-        states: the names of the values of each, None where only their number is given.
-        card: their numbers of values.
+        variables: the number of each variable by its name.
+        named: whether the file names its variables; otherwise their names are x0, x1, ..
+        states: the names of the values of each variable, or None if the file has only their number.
+        card: the number of values of each variable.
         functions: the cost functions by name.
-        maximise: whether the sum of the costs is to be maximised.
-        bound: the cost from which on a tuple is forbidden; infinite where there is none.
+        maximise: whether the sum of the costs is maximised rather than minimised.
+        bound: a tuple is forbidden if its cost reaches this bound; infinite if the file has no bound.
     """
 
     def __init__(self, tokens: TokenStream) -> None:
@@ -90,17 +92,17 @@ class CfnParser:
             else:
                 self._functions()
         self._skip_separators()
-        if tokens.peek() is not None:  # toulbar2 does not miss the last bracket, and its own examples lack it
+        if tokens.peek() is not None:  # toulbar2 does not require the last bracket, and its own examples lack it
             tokens.expect(end)
         if tokens.peek() is not None:
-            raise tokens.error("expected the end of the file, found more", tokens.at)
+            raise tokens.error(f"expected the end of the file, found '{tokens.all[tokens.at][:40]}'", tokens.at)
 
     def _skip_separators(self) -> None:
         while self.tokens.peek() in _SEPARATORS:
             self.tokens.at += 1
 
     def _open(self, expected: str) -> str:
-        """Go past an opening bracket of either kind; the one that closes it."""
+        """Read an opening bracket of either shape and return the bracket that closes it."""
         if self.tokens.peek() not in _CLOSING:
             self.tokens.expect(expected.strip("'"))
         return _CLOSING[self.tokens.next(expected)]
@@ -110,11 +112,11 @@ class CfnParser:
         return self.tokens.skip(end)
 
     def _list(self) -> list[str]:
-        """The tokens of a flat list, with their quotes."""
+        """Read a flat list and return its tokens with their quotes."""
         end = self._open("'['")
         words = [t for t in self.tokens.until(end) if t not in _SEPARATORS]
         if not _BRACKETS.isdisjoint(words):
-            raise self.tokens.error(f"expected a list without brackets in it, which ends with '{end}'")
+            raise self.tokens.error(f"expected a list without inner brackets that ends with '{end}', found a bracket")
         return words
 
     def _problem(self) -> None:
@@ -138,14 +140,14 @@ class CfnParser:
         end = self._open("'{'")
         while not self._closed(end):
             first = tokens.next("a variable")
-            place = tokens.at - 1
+            index = tokens.at - 1
             unnamed = first in _CLOSING or (_is_whole(first) and tokens.peek() != ":")
             if unnamed:
                 tokens.at -= 1
             self.named |= not unnamed
             name = f"x{len(self.card)}" if unnamed else _plain(first)
             if name in self.variables:
-                raise tokens.error(f"expected each variable once, found '{name[:40]}' again", place)
+                raise tokens.error(f"the file declares variable '{name[:40]}' twice.", index)
             self.variables[name] = len(self.card)
             self._skip_separators()
             self._domain(name)
@@ -155,17 +157,20 @@ class CfnParser:
         states: list[str] | None = None
         if tokens.peek() in _CLOSING:
             states = [_plain(t) for t in self._list()]
-            if len(set(states)) < len(states):
-                raise tokens.error(f"expected different values of '{name[:40]}', found one twice")
+            if (twice := first_repeated(states)) is not None:
+                raise tokens.error(f"variable '{name[:40]}' has the value '{twice[:40]}' twice; values must differ.")
         else:
-            word = _plain(tokens.next(f"the values of '{name[:40]}', or their number"))
+            word = _plain(tokens.next(f"the values of '{name[:40]}' or their number"))
             if not _is_whole(word) or len(word) > 18:
-                raise tokens.error(f"expected the values of '{name[:40]}', or their number, found '{word[:40]}'")
+                raise tokens.error(f"expected the values of '{name[:40]}' or their number, found '{word[:40]}'")
             if int(word) < 0:
-                raise tokens.error(f"expected values of '{name[:40]}', found an interval, which is not supported")
+                raise tokens.error(f"variable '{name[:40]}' has an interval ({word[:40]}), which is not supported.")
         card = int(word) if states is None else len(states)
         if card == 0 or sum(self.card) + card > MAX_ENTRIES:
-            raise tokens.error(f"expected at least one and at most {MAX_ENTRIES} values, found {card} of '{name[:40]}'")
+            raise tokens.error(
+                f"variable '{name[:40]}' has {card} values. A variable needs at least one value, and all variables "
+                f"together may have at most {MAX_ENTRIES}."
+            )
         self.card.append(card)
         self.states.append(states)
         self.number_of_state.append({s: k for k, s in enumerate(states or ())})
@@ -173,16 +178,16 @@ class CfnParser:
     def _functions(self) -> None:
         end = self._open("'{'")
         while not self._closed(end):
-            spot = FilePlace(self.tokens, self.tokens.at)
-            name = f" {len(self.functions)}"  # no name has a space
+            position = TokenPosition(self.tokens, self.tokens.at)
+            name = f" {len(self.functions)}"  # differs from all names in the file, which have no spaces
             if self.tokens.peek() not in _CLOSING:
                 name = _plain(self.tokens.next("a cost function"))
                 self._skip_separators()
             if name in self.functions:
-                raise spot.error(f"expected each cost function once, found '{name[:40]}' again")
-            self.functions[name] = self._function(spot, name[:40].strip())
+                raise position.error(f"the file has two cost functions '{name[:40]}'. Rename one of them.")
+            self.functions[name] = self._function(position, name[:40].strip())
 
-    def _function(self, spot: FilePlace, name: str) -> CfnFunction:
+    def _function(self, position: TokenPosition, name: str) -> CfnFunction:
         tokens = self.tokens
         end = self._open("'{'")
         scope: list[int] | None = None
@@ -191,16 +196,16 @@ class CfnParser:
         while not self._closed(end):
             word = _plain(tokens.next(f"the scope or the costs of '{name}'"))
             if word in ("type", "params"):
-                raise tokens.error(f"expected the costs of '{name}', found a function by type, which is not supported")
+                raise tokens.error(f"cost function '{name}' has '{word}' instead of costs, which is not supported.")
             if word in _KEYS:
                 self._skip_separators()
-            else:  # fields without names, in their order
+            else:  # the fields have no names and come in their fixed order
                 tokens.at -= 1
                 word = "scope" if scope is None else "costs" if word in _CLOSING else "defaultcost"
             if word == "scope":
                 scope = self._scope(name)
             elif scope is None:
-                raise tokens.error(f"expected the scope of '{name}' before its costs, found none")
+                raise tokens.error(f"cost function '{name}' has no scope before its costs. Write the scope first.")
             elif word == "defaultcost":
                 default = tokens.number(f"the default cost of '{name}'")
             elif tokens.peek() not in _CLOSING:
@@ -208,11 +213,12 @@ class CfnParser:
             else:
                 listed = self._dense(name, scope) if default is None else self._tuples(name, scope, default)
         if scope is None or listed is None:
-            raise spot.error(f"expected the scope and the costs of '{name}', found none")
-        return CfnFunction(spot, scope, listed)
+            missing = "scope" if scope is None else "costs"
+            raise position.error(f"cost function '{name}' has no {missing}.")
+        return CfnFunction(position, scope, listed)
 
     def _costs(self, words: list[str], first: int, step: int, name: str) -> FloatArray:
-        """Every `step`-th of the words of a list that was just read, as numbers."""
+        """Return every `step`-th word, from the word `first` on, of the list that was just read, as a number."""
         picked = [_plain(word) for word in words[first::step]]
         try:
             costs = np.array([float(word) for word in picked])
@@ -221,10 +227,10 @@ class CfnParser:
         if np.all(np.isfinite(costs)) and "_" not in "".join(picked):
             return costs
         n = first + step * next(n for n, word in enumerate(picked) if not is_number(word))
-        raise self.tokens.error(f"expected a cost of '{name}', found '{words[n]}'", self._place(n))
+        raise self.tokens.error(f"expected a cost of '{name}', found '{words[n]}'", self._index(n))
 
-    def _place(self, n: int) -> int:
-        """The place of the n-th word of the list that was just read."""
+    def _index(self, n: int) -> int:
+        """Return the index of the token of the n-th word of the list that was just read."""
         tokens = self.tokens
         start = tokens.at - 2
         while tokens.all[start] not in _CLOSING:  # lists are flat
@@ -239,9 +245,11 @@ class CfnParser:
             if i is None and _is_whole(word) and len(word) < 18 and 0 <= int(word) < len(self.card):
                 i = int(word)
             if i is None:
-                raise self.tokens.error(f"expected variables of '{name}' that the file declares, found '{word[:40]}'")
+                raise self.tokens.error(
+                    f"the scope of '{name}' names variable '{word[:40]}', which the file does not declare."
+                )
             if i in scope:
-                raise self.tokens.error(f"expected different variables of '{name}', found '{word[:40]}' twice")
+                raise self.tokens.error(f"the scope of '{name}' names variable '{word[:40]}' twice.")
             scope.append(i)
         return scope
 
@@ -258,39 +266,44 @@ class CfnParser:
         shape = tuple(self.card[i] for i in scope)
         if len(words) % (len(scope) + 1):
             raise tokens.error(
-                f"expected tuples of {len(scope)} values and a cost in '{name}', found {len(words)} words"
+                f"the costs of '{name}' are {len(words)} words, not a multiple of {len(scope) + 1}. Each tuple needs "
+                "a value of every variable and a cost."
             )
         costs = self._costs(words, len(scope), len(scope) + 1, name)
         states = array("q")
-        at: dict[int, None] = {}  # places in the table, Python numbers of any size
+        entries: dict[int, None] = {}  # indices in the flat table, Python integers of any size
         for n in range(len(costs)):
             entry = 0
-            for place, i in enumerate(scope, n * (len(scope) + 1)):
-                state = self._state(i, words[place], place, name)
+            for word, i in enumerate(scope, n * (len(scope) + 1)):
+                state = self._state(i, words[word], word, name)
                 states.append(state)
                 entry = entry * self.card[i] + state
-            at[entry] = None
-            if len(at) <= n:
-                raise tokens.error(f"expected each tuple of '{name}' once, found number {n + 1} again")
-        return ListedValues(shape, default, np.array(states, np.int64).reshape(len(costs), len(scope)), list(at), costs)
+            entries[entry] = None
+            if len(entries) <= n:
+                raise tokens.error(f"tuple {n + 1} of '{name}' repeats an earlier tuple. List each tuple once.")
+        listed = np.array(states, np.int64).reshape(len(costs), len(scope))
+        return ListedValues(shape, default, listed, list(entries), costs)
 
     def _state(self, i: int, token: str, n: int, name: str) -> int:
-        """A value of a variable by its name or number, the n-th word of a list; one that could be both is refused."""
+        """Return a value of variable i by its name or number, the n-th word of a list; raise if it is ambiguous."""
         word = _plain(token)
         by_name = self.number_of_state[i].get(word)
         by_number = int(word) if _is_whole(word) and len(word) < 18 and 0 <= int(word) < self.card[i] else None
         if by_name is not None and by_number not in (None, by_name):
-            found = f"'{word[:40]}', which is the name of one and the number of another"
-            raise self.tokens.error(f"expected a value of one meaning in '{name}', found {found}", self._place(n))
+            raise self.tokens.error(
+                f"the value '{word[:40]}' in '{name}' is ambiguous: it is the name of one value of variable {i} and "
+                "the number of another.",
+                self._index(n),
+            )
         state = by_number if by_name is None else by_name
         if state is None:
             expected = f"one of the {self.card[i]} values of variable {i} in '{name}'"
-            raise self.tokens.error(f"expected {expected}, found '{word[:40]}'", self._place(n))
+            raise self.tokens.error(f"expected {expected}, found '{word[:40]}'", self._index(n))
         return state
 
 
 def _plain(token: str) -> str:
-    """A token without its quotes, read as JSON reads it."""
+    """Return a token without its quotes, with escapes as in JSON."""
     if token[:1] != '"':
         return token
     try:

@@ -1,4 +1,4 @@
-"""Writing factor graphs as cost function networks, with log potentials as decimal costs."""
+"""Writing factor graphs as cost function networks with decimal costs."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.graph.factor_graph import FactorGraph
 
-MARK = "#equifactor "  # begins the comments that keep names which toulbar2 cannot read
-_VALID = re.compile(r"""[^\s0-9\-.+/#\[\]{},:"'\\<>][^\s/#\[\]{},:"'\\]*""")
+MARK = "#equifactor "  # Begins the comments that hold names which toulbar2 cannot read.
+_TOULBAR2_NAME = re.compile(r"""[^\s0-9\-.+/#\[\]{},:"'\\<>][^\s/#\[\]{},:"'\\]*""")
 
 
 def write_cfn(graph: FactorGraph, path: PathLike) -> None:
     """Write a toulbar2 problem whose cheapest assignment is the most probable one.
 
     Args:
-        graph: any factor graph; observed variables get a function that forbids their other states.
+        graph: any factor graph; each observed variable gets a function that forbids its other states.
         path: the file.
 
-    Costs are -log phi with all digits; toulbar2 rounds them to as many as the bound has, seven of the largest cost.
-    Sparse tables and clauses stay lists of tuples beside a default cost; factors of other kinds become tables.
-    Names that toulbar2 cannot read are replaced, and kept in comments. Cost O(T).
+    Costs are -log phi with all digits. toulbar2 rounds them to the number of decimals of the bound, which keeps seven
+    digits of the largest cost. Sparse tables and clauses stay lists of tuples with a default cost; other structured
+    factors become dense tables. Names that toulbar2 cannot read are replaced, and kept in comments. Cost O(T).
     """
     graph = with_tables(evidence_as_factors(graph), "a .cfn file", keep=[SparseTable.number, Clause.number])
     write_text(path, _text(clauses_as_sparse(graph)))
@@ -56,12 +56,12 @@ def _text(graph: FactorGraph) -> Iterator[str]:
         texts[t] = bound
     named = s.variable_names is not None
     variables = list(s.variable_names or [f"x{i}" for i in range(s.num_vars)])
-    ids = identifiers(variables, _VALID)
-    name = identifiers([graph.name or "model"], _VALID)[0]
+    ids = identifiers(variables, _TOULBAR2_NAME)
+    name = identifiers([graph.name or "model"], _TOULBAR2_NAME)[0]
     yield f'{{ "problem": {{ "name": {_json(name)}, "mustbe": "<{bound}" }},\n  "variables": {"{" if named else "["}'
     kept = []
     for n, listed in enumerate(s.state_names or [None] * s.num_vars):
-        state_ids = None if listed is None else identifiers(listed, _VALID)
+        state_ids = None if listed is None else identifiers(listed, _TOULBAR2_NAME)
         domain = str(s.card[n]) if state_ids is None else _json(state_ids)
         yield f"{',' if n else ''}\n    {f'{_json(ids[n])}: ' if named else ''}{domain}"
         if ids[n] != variables[n] or (listed is not None and state_ids != list(listed)):
@@ -88,10 +88,10 @@ def _costs(graph: FactorGraph, a: int, texts: list[str]) -> str:
 
 
 def _bound(costs: FloatArray, largest: FloatArray) -> str:
-    """A number above every sum of costs, with as many decimals as toulbar2 is to take into account."""
+    """Return the text of a number above every sum of costs, with as many decimals as toulbar2 should use."""
     bound = math.fsum(np.maximum(largest, 0.0)) + 1.0
     if bound > MAX_COST:
-        raise ModelError(f"the costs add up to {bound:.3g}, more than 2^60; toulbar2 cannot add them")
+        raise ModelError(f"The costs add up to {bound:.3g}, more than 2^60, so toulbar2 cannot add them.")
     digits = max(0, round(math.log10(default_scale(np.abs(costs)))))
     while digits > 0 and bound * 10.0**digits > MAX_COST:
         digits -= 1
@@ -99,6 +99,6 @@ def _bound(costs: FloatArray, largest: FloatArray) -> str:
 
 
 def _decimals(costs: FloatArray) -> list[str]:
-    """Numbers that read back to the same floats, without exponents, which the format does not have."""
+    """Format numbers so that they read back to the same floats, without exponents, which the format lacks."""
     texts = list(map(repr, costs.tolist()))
     return [f"{Decimal(text):f}" if "e" in text else text for text in texts]

@@ -1,4 +1,4 @@
-"""Clauses as flat arrays of literals, and the factors that they are."""
+"""Clauses as flat arrays of literals, and as rows of factors."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class ClauseStream:
-    """The clauses of a file in 8 bytes per literal: literals as in DIMACS files, and a 0 after each clause."""
+    """The clauses of a file in 8 bytes per literal: literals as in DIMACS files and a 0 after each clause."""
 
     def __init__(self) -> None:
         self._stream = array("q")
-        self._weights = array("d")  # of each clause, where clauses have weights
+        self._weights = array("d")  # the weight of each clause; empty if clauses have no weights
         self.num_clauses = 0
 
     def append(self, number: int) -> None:
-        """Take a literal, or the 0 at the end of a clause."""
+        """Add a literal, or the 0 at the end of a clause."""
         self._stream.append(number)
         self.num_clauses += number == 0
 
     def extend(self, numbers: Iterable[bytes], highest: int) -> bool | None:
-        """Take many literals and zeros, or none of them: None where one is no number from -highest to highest.
+        """Add many literals and zeros and return whether the last clause is still open.
 
-        Returns whether the last clause is still open.
+        If one of them is not a number from -highest to highest, add none of them and return None.
         """
         try:
             more = array("q", map(int, numbers))
@@ -47,17 +47,17 @@ class ClauseStream:
         return bool(len(values)) and more[-1] != 0
 
     def weigh(self, weight: float) -> None:
-        """State what violating the clause that begins now costs; all clauses of a file have a weight, or none has."""
+        """Set the cost of violating the clause that begins now. Call it for every clause of a file or for none."""
         self._weights.append(weight)
 
     @property
     def largest(self) -> int:
-        """The largest variable, 0 for none."""
+        """The largest variable, or 0 if there is no literal."""
         values = np.frombuffer(self._stream, np.int64)
         return max(int(values.max(initial=0)), -int(values.min(initial=0)))
 
     def rows(self) -> FactorRows:
-        """The factors in the order of the file; see `clause_rows`."""
+        """Return the factors in the order of the file; see `clause_rows`."""
         values = np.frombuffer(self._stream, np.int64)
         ends = np.flatnonzero(values == 0)
         log_values = np.full(len(ends), -np.inf)
@@ -68,10 +68,15 @@ class ClauseStream:
 
 
 def clause_rows(literals: IntArray, owner: IntArray, log_values: FloatArray) -> FactorRows:
-    """Factors from the literals [n] of N clauses, the clause [n] of each, ascending, and the cost of each, negated [N].
+    """Return the factors of N clauses.
 
-    Repeated literals count once, clauses that are always true give no factor; those of one literal or none give
-    tables. Cost O(n log n).
+    Repeated literals count once, and clauses that are always true give no factor. Clauses of one literal and empty
+    clauses give tables. Cost O(n log n).
+
+    Args:
+        literals: the literals [n] of all clauses.
+        owner: the clause [n] of each literal, ascending.
+        log_values: the log potential [N] of an assignment that violates the clause: the cost, negated.
     """
     kept, lasting = _without_repeats(literals, owner, len(log_values))
     arity = np.bincount(owner[kept], minlength=len(log_values))[lasting]
@@ -93,7 +98,7 @@ def clause_rows(literals: IntArray, owner: IntArray, log_values: FloatArray) -> 
 
 
 def unary_rows(variables: IntArray, log_tables: FloatArray) -> FactorRows:
-    """Tables [n, 2] over binary variables [n]."""
+    """Return unary factors over binary variables [n] from their log tables [n, 2]."""
     count = np.arange(len(variables) + 1)
     none = np.zeros(len(count), np.int64)
     return FactorRows(
@@ -102,7 +107,7 @@ def unary_rows(variables: IntArray, log_tables: FloatArray) -> FactorRows:
 
 
 def _without_repeats(literals: IntArray, owner: IntArray, num_clauses: int) -> tuple[BoolArray, BoolArray]:
-    """The literals [n] to keep, each of a clause once, and the clauses [N] to keep, which can be violated."""
+    """Return which literals [n] to keep, the first of each kind in a clause, and which clauses [N] can be violated."""
     variable = np.abs(literals)
     key = owner * (int(variable.max(initial=0)) + 1) + variable
     order = np.argsort(key, kind="stable")

@@ -1,15 +1,15 @@
-"""DIMACS CNF files: plain (`p cnf`), with literal weights, and weighted MaxSAT (`p wcnf`, `h` lines).
+"""DIMACS CNF files: plain (`p cnf`), with weights of literals, and weighted MaxSAT (`p wcnf`, `h` lines).
 
-    c p weight 1 0.3 0    weight of literal 1, as in the model counting competition; 1/3 is fine too
-    w 2 0.7               the same as Cachet writes it; `w 2 -1` gives both literals weight 1
+    c p weight 1 0.3 0    the weight of literal 1, as in the model counting competition; 1/3 is also allowed
+    w 2 0.7               the weight of literal 2 as Cachet writes it; `w 2 -1` gives both literals weight 1
     p cnf 3 2             3 variables, 2 clauses
     1 -3 0                variable 1 is true or variable 3 is false
     2 3 -1 0
 
-Variable v of the file is variable v - 1 of the graph; state 1 is true. A clause is a factor that is zero
-where all its literals are false, so ln Z is the logarithm of the (weighted) model count. In weighted MaxSAT a
-soft clause of weight w is exp(-w) there, so that the most probable assignment is the one of least cost.
-`c t mc`, `wmc`, `pmc` or `pwmc` says what is to be counted; `c p show` lists the variables of projected counting.
+Variable v of the file is variable v - 1 of the graph; state 1 is true. A clause is a factor that is zero if all its
+literals are false, so ln Z is the logarithm of the (weighted) model count. In weighted MaxSAT, a soft clause of
+weight w is exp(-w) if all its literals are false, so the most probable assignment has the least cost.
+`c t mc`, `wmc`, `pmc` or `pwmc` names the counting task; `c p show` lists the variables of projected counting.
 """
 
 from __future__ import annotations
@@ -39,21 +39,22 @@ __all__ = ["read_cnf", "write_cnf"]
 
 log = logging.getLogger("equifactor")
 
-_CLAUSE_LINES = re.compile(rb"(?:[0-9+ \t\r-]*+\n){2,5000}+")  # lines of nothing but numbers, taken together
-MAX_VARIABLES = 10**7  # variables that a header may announce: each costs memory even if it never occurs
+_CLAUSE_LINES = re.compile(rb"(?:[0-9+ \t\r-]*+\n){2,5000}+")  # Lines of numbers only, which are read together.
+# Variables that a header may announce: each takes memory even if no clause has it. Chosen by hand.
+MAX_VARIABLES = 10**7
 
 
 def read_cnf(path: PathLike) -> FactorGraph:
-    """Read a DIMACS CNF or weighted MaxSAT file; its clauses become `Clause` factors, of any length.
+    """Read a DIMACS CNF or weighted MaxSAT file; its clauses become `Clause` factors of any length.
 
-    Repeated literals count once, clauses that are always true give no factor, a clause of one literal is a table and
-    the empty clause a zero without variables. Where only one literal of a variable has a weight w, the other one has
-    1 - w, and a warning says so. Raises `FormatError`. Time and memory are linear in the size of the file.
+    Repeated literals count once, and clauses that are always true give no factor. A clause of one literal becomes a
+    table, and the empty clause a zero without variables. If only one literal of a variable has a weight w, the other
+    literal gets 1 - w and a warning is logged. Raises `FormatError`. Time and memory are linear in the file size.
     """
     where = label(path)
     stem, suffix = split_name(path)
     data = read_bytes(path)
-    reader = _CnfReader(where, _kind(data, suffix))
+    reader = _CnfReader(where, _dialect(data, suffix))
     for number, lines in _pieces(data):
         if reader.read_clauses(number, lines):
             continue
@@ -64,7 +65,10 @@ def read_cnf(path: PathLike) -> FactorGraph:
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield one line, or many that hold numbers only, and the number of the first, from 1; the last newline is cut."""
+    """Yield single lines or runs of lines of numbers only, without the last newline, and the number of the first line.
+
+    Lines are numbered from 1.
+    """
     start, number = 0, 1
     while start < len(data):
         many = _CLAUSE_LINES.match(data, start)
@@ -74,14 +78,14 @@ def _pieces(data: bytes) -> Iterator[tuple[int, bytes]]:
         start, number = start + len(piece) + 1, number + piece.count(b"\n") + 1
 
 
-_Kind = Literal["plain", "weighted", "headless"]
+_Dialect = Literal["plain", "weighted", "headless"]
 
 
-def _kind(data: bytes, suffix: str) -> _Kind:
-    """Whether clauses begin with a weight: never, always, or always a weight or `h` and without a header.
+def _dialect(data: bytes, suffix: str) -> _Dialect:
+    """Return whether clauses begin with a weight: never (plain), always (weighted), or with a weight or `h` (headless).
 
-    Old weighted MaxSAT files say `p wcnf`, new ones have no header. Some files for model counting say
-    `p wcnf` too, but they have `w` lines and plain clauses.
+    Old weighted MaxSAT files have the header `p wcnf`; new ones have no header. Some files for model counting have the
+    header `p wcnf` too, but also `w` lines and plain clauses.
     """
     header = re.search(rb"^[ \t]*p[ \t]+(\S+)", data, re.MULTILINE)
     if header is None:
@@ -92,25 +96,25 @@ def _kind(data: bytes, suffix: str) -> _Kind:
 
 
 class _CnfReader:
-    """Reads line after line and keeps what must be known between them."""
+    """A reader that takes line after line and keeps the state between them."""
 
-    def __init__(self, where: str, kind: _Kind) -> None:
+    def __init__(self, where: str, dialect: _Dialect) -> None:
         self.where = where
-        self.kind = kind
+        self.dialect = dialect
         self.clauses = ClauseStream()
         self.weights = LiteralWeights(MAX_VARIABLES)
-        self.num_vars: int | None = None  # the number of variables in the header; None before it, or without one
+        self.num_vars: int | None = None  # the number of variables in the header; None if no header was read
         self.num_clauses = 0  # the number of clauses in the header
         self.top = math.inf  # clauses of this weight or more are hard
-        self.is_open = False  # whether a clause has begun that no 0 has ended
+        self.is_open = False  # whether a clause has begun and its final 0 has not been read
         self.track: Words | None = None  # the line `c t pmc` or `c t pwmc`
         self.shown: set[int] = set()  # variables of `c p show`
         self.shown_at: Words | None = None
         self.last = Words(b"", where)
 
     def read_clauses(self, number: int, lines: bytes) -> bool:
-        """Take lines of plain clauses, from this number on, at once; False where `read` shall see them instead."""
-        if self.num_vars is None or self.kind != "plain" or b"\n" not in lines:
+        """Read many lines of plain clauses, from line `number` on; return False if `read` must read them instead."""
+        if self.num_vars is None or self.dialect != "plain" or b"\n" not in lines:
             return False
         is_open = self.clauses.extend(lines.split(), self.num_vars)
         if is_open is None:
@@ -120,7 +124,7 @@ class _CnfReader:
         return True
 
     def read(self, words: Words) -> bool:
-        """Take one line; returns False when the file ends here."""
+        """Read one line; return False if the file ends here."""
         first = words.peek()
         if first is None:
             return True
@@ -146,12 +150,12 @@ class _CnfReader:
             raise words.error(f"expected cnf or wcnf after p, found {shown(kind.encode())}")
         self.num_vars = words.integer("the number of variables", 0, MAX_VARIABLES)
         self.num_clauses = words.integer("the number of clauses", 0)
-        if self.kind == "weighted" and words.peek() is not None:
+        if self.dialect == "weighted" and words.peek() is not None:
             self.top = words.number("the weight of hard clauses", low=0)
         words.end()
 
     def _comment(self, words: Words) -> None:
-        """Take a comment: `c t`, `c p weight` and `c p show` carry meaning, all others are skipped."""
+        """Read a comment: `c t`, `c p weight` and `c p show` have a meaning, all others are skipped."""
         if words.word("c") != "c":
             return
         if words.peek() == b"t":
@@ -170,14 +174,14 @@ class _CnfReader:
                 self.shown_at = words
 
     def _clauses(self, words: Words, first: bytes) -> None:
-        """Take clauses or pieces of them: a clause ends with 0, not with the line."""
-        if self.num_vars is None and self.kind != "headless":
+        """Read clauses or parts of clauses: a clause ends with 0, not with the line."""
+        if self.num_vars is None and self.dialect != "headless":
             raise words.error(f"expected `p cnf VARIABLES CLAUSES` before the clauses, found {shown(first)}")
         highest = MAX_VARIABLES if self.num_vars is None else self.num_vars
         while words.peek() is not None:
             if not self.is_open:
                 self.is_open = True
-                if self.kind != "plain":
+                if self.dialect != "plain":
                     self.clauses.weigh(self._clause_weight(words))
                     continue
             literal = words.integer("a literal", -highest, highest)
@@ -185,17 +189,17 @@ class _CnfReader:
             self.is_open = literal != 0
 
     def _clause_weight(self, words: Words) -> float:
-        if self.kind == "headless" and words.peek() == b"h":
+        if self.dialect == "headless" and words.peek() == b"h":
             words.word("h")
             return math.inf
         weight = words.number("the weight of a clause", low=0)
         return math.inf if weight >= self.top else weight
 
     def finish(self, name: str | None) -> FactorGraph:
-        """Check what only the whole file shows, add the weights of literals and build the graph."""
+        """Check the file as a whole, add the weights of literals and build the graph."""
         if self.is_open:
             raise self.last.error("expected 0 at the end of the last clause, found the end of the file")
-        if self.num_vars is None and self.kind != "headless":
+        if self.num_vars is None and self.dialect != "headless":
             raise self.last.error("expected `p cnf VARIABLES CLAUSES`, found the end of the file")
         if self.num_vars is None:
             if not self.clauses.num_clauses:
@@ -207,8 +211,8 @@ class _CnfReader:
         clauses, weights = self.clauses.rows(), self.weights.rows(self.num_vars)
         if one_sided := self.weights.one_sided:
             log.warning(
-                "%s: only one literal of %d variables has a weight, the first is %d; the other one gets 1 minus that "
-                "weight here and 1 in some counters, so state both",
+                "%s: %d variables have a weight for only one literal; the first is variable %d. The other literal gets "
+                "1 minus that weight here, but 1 in some counters. Give both weights in the file to avoid this.",
                 self.where, len(one_sided), one_sided[0],
             )  # fmt: skip
         places = np.arange(clauses.num_factors + weights.num_factors)
@@ -217,14 +221,14 @@ class _CnfReader:
         return FactorGraph.trusted(structure, rows.log_values, None, name)
 
     def _check_shown(self, num_vars: int) -> None:
-        """Refuse projected counting, which sums over some variables after a maximum over the others."""
+        """Raise `FormatError` for projected counting: a sum over some variables after a maximum over the others."""
         if self.shown_at and not self.shown.issuperset(range(1, num_vars + 1)):
             raise self.shown_at.error(
-                f"expected `c p show` with all {num_vars} variables, found {len(self.shown)}: projected "
-                "counting is not a sum over assignments (delete the line to count over all variables)"
+                f"expected `c p show` with all {num_vars} variables, found {len(self.shown)}. Projected counting is "
+                "not a sum over assignments and is not supported. Delete the line to count over all variables."
             )
         if self.track and not self.shown_at:
             raise self.track.error(
-                "expected `c p show` with the variables to count over, found none: `c t pmc` and `c t pwmc` ask for "
-                "projected counting (say `c t mc` or `c t wmc` to count over all variables)"
+                "`c t pmc` and `c t pwmc` ask for projected counting, which needs a line `c p show` with the variables "
+                "to count over. Write `c t mc` or `c t wmc` to count over all variables."
             )

@@ -1,4 +1,4 @@
-"""Weights of literals in CNF files, which become unary factors."""
+"""Weights of literals in CNF files; they become unary factors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RATIO = re.compile(r"[0-9]{1,300}/[0-9]{1,300}")
 
 
 class LiteralWeights:
-    """Weights read from `c p weight LITERAL WEIGHT 0` (competition) and `w LITERAL WEIGHT` (Cachet) lines.
+    """The weights in lines `c p weight LITERAL WEIGHT 0` (competition) and `w LITERAL WEIGHT` (Cachet).
 
     Args:
         max_variable: the largest variable a line may name.
@@ -32,16 +32,16 @@ class LiteralWeights:
 
     @property
     def largest(self) -> int:
-        """The largest variable that has a weight, 0 for none."""
+        """The largest variable that has a weight, or 0 if no variable has one."""
         return max(map(abs, self._weight), default=0)
 
     def read(self, words: Words, *, cachet: bool) -> None:
-        """Take one line, from its word `weight` or `w` on."""
+        """Read one line from its word `weight` or `w` on."""
         words.word("weight or w")
         literal = words.integer("a literal with a weight", -self._max_variable, self._max_variable)
         if literal == 0:
             raise words.error("expected a literal with a weight, found '0'")
-        if cachet and words.peek() in (b"-1", b"-1.0"):  # -1 stands for no weight
+        if cachet and words.peek() in (b"-1", b"-1.0"):  # -1 means that the variable has no weights
             words.word("-1")
             weights = {literal: 1.0, -literal: 1.0}
         else:
@@ -51,16 +51,16 @@ class LiteralWeights:
         words.end()
         for x, weight in weights.items():
             if self._weight.setdefault(x, weight) != weight:
-                raise words.error(f"expected one weight of literal {x}, found {weight:g} after {self._weight[x]:g}")
+                raise words.error(f"literal {x} has two weights, {self._weight[x]:g} and {weight:g}. Keep one of them.")
             self._line[x] = words
 
     @property
     def one_sided(self) -> list[int]:
-        """The variables of which only one literal has a weight, in order."""
+        """The variables with a weight for only one literal, in ascending order."""
         return sorted(abs(x) for x in self._weight if -x not in self._weight)
 
     def rows(self, num_vars: int) -> FactorRows:
-        """One unary table per weighted variable; the weight of a missing literal is 1 minus that of the other."""
+        """Return one unary table per weighted variable. A missing weight is 1 minus the weight of the other literal."""
         variables = sorted({abs(x) for x in self._weight})
         log_weights = np.zeros((len(variables), 2))
         for n, variable in enumerate(variables):
@@ -76,7 +76,8 @@ class LiteralWeights:
         other = self._weight[-literal]
         if other > 1:
             raise words.error(
-                f"expected a weight of literal {literal}, since {-literal} has {other:g}, above 1; found none"
+                f"literal {literal} has no weight, and literal {-literal} has the weight {other:g}. A weight above 1 "
+                f"needs a weight of the other literal: add a line for {literal}."
             )
         return 1 - other
 
@@ -90,7 +91,7 @@ def _read_weight(words: Words, literal: int) -> float:
     if not _RATIO.fullmatch(text) or int(text.split("/")[1]) == 0:
         raise words.error(f"expected {expected}, found {shown(text.encode('latin-1'))}")
     above, below = map(int, text.split("/"))
-    return above / below  # a ratio of whole numbers is rounded once only
+    return above / below  # Python divides whole numbers with one rounding
 
 
 def _log(weight: float) -> float:

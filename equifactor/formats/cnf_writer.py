@@ -1,4 +1,4 @@
-"""Writing factor graphs as DIMACS CNF: a formula with weights of literals, or of clauses."""
+"""Writing factor graphs as DIMACS CNF: a formula with weights of literals or of clauses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from equifactor.base.errors import ModelError
 from equifactor.base.files import write_text
 from equifactor.factors.clause import Clause
 from equifactor.factors.dense_graph import with_tables
-from equifactor.formats.decimals import BLOCK, decimals
+from equifactor.formats.decimals import ENTRIES_AT_ONCE, decimals
 from equifactor.formats.evidence import evidence_as_factors
 
 if TYPE_CHECKING:
@@ -20,29 +20,28 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.graph.factor_graph import FactorGraph
 
-_INSTEAD = "write a .uai file instead"
+_ADVICE = "Write a .uai file instead."
 
 
 def write_cnf(graph: FactorGraph, path: PathLike) -> None:
-    """Write a CNF with literal weights in the form of the model counting competition.
+    """Write a CNF file with weights of literals in the form of the model counting competition.
 
-    All variables must be binary. A `Clause` gives a clause, a table whose entries are zero or one other value a
-    clause per zero; any other factor must be unary and gives two weights. Constants go into the weights of the first
-    variable. So the weighted model count is Z.
+    All variables must be binary. A `Clause` becomes a clause. A table whose nonzero entries are all equal becomes a
+    clause per zero entry. Any other factor must be unary and becomes two weights. Constants go into the weights of the
+    first weighted variable, so that the weighted model count is Z.
 
-    Where some `Clause` has a weight, the file is a weighted MaxSAT problem (`p wcnf`) instead: what violates a clause
-    costs its weight, and a unary factor gives two clauses of one literal, so no potential may be above 1.
+    If some `Clause` has a weight, the file is a weighted MaxSAT problem (`p wcnf`) instead. Violating a clause costs
+    its weight, and a unary factor becomes two clauses of one literal, so no potential may be above 1.
 
-    Factors of other kinds are written through their tables. Raises `ModelError` naming the first factor that does not
-    fit.
+    Other structured factors are written as dense tables. Raises `ModelError` for the first factor that does not fit.
     """
     graph = with_tables(evidence_as_factors(graph), "a CNF file", keep=[Clause.number])
     wide = np.flatnonzero(graph.card != 2)
     if len(wide):
         i = int(wide[0])
         raise ModelError(
-            f"variable {graph.structure.variable_name(i)} has {graph.card[i]} states; a CNF file holds "
-            f"binary variables only, {_INSTEAD}",
+            f"Variable {graph.structure.variable_name(i)} has {graph.card[i]} states, but a CNF file holds binary "
+            f"variables only. {_ADVICE}",
             variable=i,
         )
     weights = graph.log_phi[graph.structure.table_ptr[:-1][_clauses(graph)]]
@@ -52,13 +51,13 @@ def write_cnf(graph: FactorGraph, path: PathLike) -> None:
 
 
 def _clauses(graph: FactorGraph) -> BoolArray:
-    """[F] which factors are of the kind `clause`."""
+    """Return which factors [F] are clauses."""
     kinds = graph.structure.kinds
     return np.zeros(graph.num_factors, bool) if kinds is None else kinds.kind == Clause.number
 
 
 def _split(graph: FactorGraph) -> tuple[list[int], dict[int, FloatArray]]:
-    """The factors to be written as clauses, and the log weights [2] of each weighted variable."""
+    """Return the factors to write as clauses, and the log weights [2] of each weighted variable."""
     s = graph.structure
     if s.num_factors == 0:
         return [], {}
@@ -73,8 +72,8 @@ def _split(graph: FactorGraph) -> tuple[list[int], dict[int, FloatArray]]:
     if wrong.any():
         a = int(np.argmax(wrong))
         raise ModelError(
-            f"factor {a} over {s.arity[a]} variables has different potentials that are not zero; a CNF file "
-            f"holds clauses and weights of single variables only, {_INSTEAD}",
+            f"Factor {a} over {s.arity[a]} variables has several different nonzero potentials. A CNF file holds only "
+            f"clauses and weights of single variables. {_ADVICE}",
             factor=a,
         )
     log_weights: dict[int, FloatArray] = {}
@@ -84,7 +83,7 @@ def _split(graph: FactorGraph) -> tuple[list[int], dict[int, FloatArray]]:
     constant = float(largest[~is_weight & ~is_clause & (largest != -np.inf)].sum())
     if constant:
         if graph.num_vars == 0:
-            raise ModelError(f"a CNF file without variables cannot hold a constant, {_INSTEAD}")
+            raise ModelError(f"A CNF file without variables cannot hold a constant factor. {_ADVICE}")
         i = min(log_weights, default=0)
         log_weights[i] = log_weights.get(i, np.zeros(2)) + constant
     return np.flatnonzero(~is_weight & has_zeros).tolist(), log_weights
@@ -106,14 +105,14 @@ def _text(graph: FactorGraph, clauses: list[int], log_weights: dict[int, FloatAr
             continue
         entries = zeros[a]
         labels, edges = structure.scope(a) + 1, slice(structure.scope_ptr[a], structure.scope_ptr[a + 1])
-        for start in range(0, len(entries), BLOCK):
-            states = entries[start : start + BLOCK, None] // structure.stride[edges] % 2  # [clauses, arity]
+        for start in range(0, len(entries), ENTRIES_AT_ONCE):
+            states = entries[start : start + ENTRIES_AT_ONCE, None] // structure.stride[edges] % 2  # [clauses, arity]
             literals = np.where(states == 1, -labels, labels).tolist()
             yield "".join([" ".join(map(str, clause)) + " 0\n" for clause in literals])
 
 
 def _literals(graph: FactorGraph, a: int) -> str:
-    """The literals of a factor that is a clause, and a 0."""
+    """Return the literals of a clause and a 0."""
     kinds, labels = graph.structure.kinds, graph.structure.scope(a) + 1
     assert kinds is not None
     signs = kinds.words[kinds.word_ptr[a] : kinds.word_ptr[a + 1]]
@@ -121,13 +120,14 @@ def _literals(graph: FactorGraph, a: int) -> str:
 
 
 def _weighted_text(graph: FactorGraph) -> Iterator[str]:
-    """A weighted MaxSAT problem; every potential that is not 1 is the cost of violating one clause."""
+    """Yield a weighted MaxSAT problem; every potential other than 1 is the cost of violating one clause."""
     is_clause, s = _clauses(graph), graph.structure
     high = np.flatnonzero(graph.log_phi > 0)
     if len(high):
         a = int(np.searchsorted(s.table_ptr, high[0], side="right")) - 1
         raise ModelError(
-            f"factor {a} has a potential above 1; beside clauses with weights a CNF file holds costs only, {_INSTEAD}",
+            f"Factor {a} has a potential above 1. A CNF file with weighted clauses holds only potentials up to 1. "
+            f"{_ADVICE}",
             factor=a,
         )
     clauses: list[tuple[float, str]] = []
@@ -146,5 +146,5 @@ def _weighted_text(graph: FactorGraph) -> Iterator[str]:
 
 
 def _number(cost: float) -> str:
-    """Whole numbers without a point, as all MaxSAT programs read them."""
+    """Format a cost; whole numbers have no decimal point, since some MaxSAT programs cannot read it."""
     return str(int(cost)) if cost == int(cost) and cost < 2**53 else repr(cost)

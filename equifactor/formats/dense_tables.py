@@ -1,4 +1,7 @@
-"""Tables for formats that list only some entries, kept within a memory limit; sparse ones where that is smaller."""
+"""Tables of formats that list only some entries, within a memory limit.
+
+A factor becomes a `SparseTable` if its list of tuples is smaller than its dense table.
+"""
 
 from __future__ import annotations
 
@@ -21,45 +24,53 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import FloatArray, IntArray
 
-# A few bytes of a sparse file may ask for any amount of memory; the limit is on all tables together.
-MAX_ENTRIES = 2**27  # 1 GiB of float64
-_SMALL = 64  # entries up to which a table is as good as a list of tuples
+# Entries of all tables of a file together, 1 GiB of float64: a few bytes of text may ask for any amount of memory.
+MAX_ENTRIES = 2**27
+_ALWAYS_DENSE = 64  # Entries up to which a factor always becomes a dense table. Chosen by hand.
 
 
-class Placed(Protocol):
-    """A place in a file that errors name."""
+class FilePosition(Protocol):
+    """A position in a file that errors name."""
 
     @property
     def line(self) -> object:
-        """What prints as its line."""
+        """The line of the position, or an object that prints as the line."""
 
     def error(self, message: str) -> FormatError:
-        """An error at this place, to be raised by the caller."""
+        """Return an error at this position, for the caller to raise."""
+
+
+def count_text(count: int) -> str:
+    """Format a count for an error: all digits below 10^15, else its order of magnitude."""
+    return str(count) if count < 10**15 else f"about 10^{math.log10(count):.0f}"
 
 
 @dataclass(frozen=True, eq=False)
 class ListedValues:
-    """The values of some tuples of states of variables with these numbers of states, and one for all others."""
+    """The values of listed tuples of states, and a default value for all other tuples.
+
+    `shape` has the number of states of each variable.
+    """
 
     shape: tuple[int, ...]
     default: float
     states: IntArray  # [n, arity]
-    entries: list[int]  # [n] their places in the table
+    entries: list[int]  # [n] their indices in the flat table
     values: FloatArray  # [n]
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the list takes less memory than the table."""
+        """Whether the list takes less memory than the dense table."""
         size = math.prod(self.shape)
-        return len(self.shape) > 1 and max(_SMALL, 1 + len(self.values) * (len(self.shape) + 1)) < size
+        return len(self.shape) > 1 and max(_ALWAYS_DENSE, 1 + len(self.values) * (len(self.shape) + 1)) < size
 
 
 class DenseTables:
-    """Factors in the order of a file, each with a table to be filled in by the reader.
+    """The factors of a file in its order, each with a table that the reader fills in.
 
     Args:
-        where: the file's name in errors.
-        max_entries: the most entries of all tables together.
+        where: the name of the file in errors.
+        max_entries: the largest number of entries of all tables together.
     """
 
     def __init__(self, where: str, max_entries: int = MAX_ENTRIES) -> None:
@@ -70,46 +81,44 @@ class DenseTables:
         self._scope_ptr: list[int] = [0]
         self._tables: list[FloatArray] = []
         self._lines: list[object] = []
-        self._listed: dict[int, IntArray] = {}  # the configurations of factors that are sparse tables
+        self._listed: dict[int, IntArray] = {}  # the listed tuples [n, arity] of each factor that is a sparse table
 
-    def add(self, words: Placed, scope: Sequence[int], card: Sequence[int], fill: float) -> FloatArray:
-        """Add a factor and return its flat table [product of card], whose entries are all `fill`, to be filled in.
+    def add(self, position: FilePosition, scope: Sequence[int], card: Sequence[int], fill: float) -> FloatArray:
+        """Add a factor and return its flat table [product of card] for the caller to fill in; all entries are `fill`.
 
-        `words` stands at the line of the factor, which errors name.
+        `position` is the position of the factor in the file, which errors name.
         """
-        size = 1
-        for d in card:
-            size *= d
+        size = math.prod(card)
         self._num_entries += size
         if self._num_entries > self._max_entries:
-            raise words.error(
-                f"expected tables of at most {self._max_entries} entries in all, found a factor of "
-                f"{len(card)} variables with {size if size < 10**15 else f'about {float(size):.0e}'} entries"
+            raise position.error(
+                f"the tables of the file may have at most {self._max_entries} entries in total. This factor of "
+                f"{len(card)} variables has {count_text(size)} entries."
             )
         table = np.full(size, fill)
-        self._append(words, scope, table)
+        self._append(position, scope, table)
         return table
 
-    def add_sparse(self, words: Placed, scope: Sequence[int], configurations: IntArray, values: FloatArray) -> None:
-        """Add a `SparseTable` from its configurations [n, arity] and its values [1 + n], the default first."""
-        self._listed[len(self._tables)] = configurations
-        self._append(words, scope, values)
+    def add_sparse(self, position: FilePosition, scope: Sequence[int], tuples: IntArray, values: FloatArray) -> None:
+        """Add a `SparseTable` from its listed tuples [n, arity] and its values [1 + n], the default first."""
+        self._listed[len(self._tables)] = tuples
+        self._append(position, scope, values)
 
-    def add_listed(self, words: Placed, scope: Sequence[int], listed: ListedValues) -> None:
-        """Add what takes less memory: a sparse table, or a table of all entries."""
+    def add_listed(self, position: FilePosition, scope: Sequence[int], listed: ListedValues) -> None:
+        """Add a sparse table or a dense table, whichever takes less memory."""
         if listed.is_sparse:
-            self.add_sparse(words, scope, listed.states, np.concatenate(([listed.default], listed.values)))
+            self.add_sparse(position, scope, listed.states, np.concatenate(([listed.default], listed.values)))
         else:
-            self.add(words, scope, listed.shape, listed.default)[listed.entries] = listed.values
+            self.add(position, scope, listed.shape, listed.default)[listed.entries] = listed.values
 
-    def _append(self, words: Placed, scope: Sequence[int], values: FloatArray) -> None:
+    def _append(self, position: FilePosition, scope: Sequence[int], values: FloatArray) -> None:
         self._scopes += scope
         self._scope_ptr.append(len(self._scopes))
         self._tables.append(values)
-        self._lines.append(words.line)
+        self._lines.append(position.line)
 
     def renumber(self, number_of: Mapping[int, int]) -> None:
-        """Replace the variables in all scopes, for files whose labels have gaps."""
+        """Renumber the variables in all scopes, for files whose labels have gaps."""
         self._scopes = [number_of[i] for i in self._scopes]
 
     def graph(
@@ -121,7 +130,7 @@ class DenseTables:
         state_names: Sequence[Sequence[str] | None] | None = None,
         name: str | None = None,
     ) -> FactorGraph:
-        """The finished graph; what is wrong with a factor is reported with its line."""
+        """Return the graph. An error in a factor names the line of the factor."""
         try:
             structure = self._structure(np.array(card, np.int64), variable_names, state_names)
             phi = np.concatenate(self._tables) if self._tables else np.zeros(0)
@@ -141,13 +150,13 @@ class DenseTables:
             return Structure.build(card, scope_ptr, scope_vars, variable_names=variable_names, state_names=state_names)
         kind = np.full(len(self._tables), TABLE)
         kind[list(self._listed)] = SparseTable.number
-        words = np.zeros(len(kind), np.int64)
-        words[list(self._listed)] = [listed.size for listed in self._listed.values()]
+        num_words = np.zeros(len(kind), np.int64)
+        num_words[list(self._listed)] = [listed.size for listed in self._listed.values()]
         rows = FactorRows(
             kind,
             scope_ptr, scope_vars,
             ptr_of([len(table) for table in self._tables]), np.concatenate(self._tables),
-            ptr_of(words), np.concatenate([listed.ravel() for listed in self._listed.values()]),
+            ptr_of(num_words), np.concatenate([listed.ravel() for listed in self._listed.values()]),
             card[scope_vars],
         )  # fmt: skip
         return Structure.of_rows(card, rows, variable_names=variable_names, state_names=state_names)

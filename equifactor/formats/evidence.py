@@ -1,4 +1,4 @@
-"""UAI evidence, the observed states of some variables: `n v1 x1 .. vn xn`; or as factors, for other formats."""
+"""UAI evidence files, which hold the observed states of some variables: `n v1 x1 .. vn xn`."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from equifactor.graph.structure import numbered
 
 
 def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = None) -> dict[int, int]:
-    """Observed state of each observed variable.
+    """Read the observed states from a file.
 
-    Two layouts are in use and both are read: `n v1 x1 .. vn xn`, and one or more of these after a line with
-    their number, the sample count of older competitions. The number of words tells them apart: `1 2 0` is one
-    observation, of variable 2; `1 2 0 1 3 0` is one sample with two. Where both fit, the first is taken.
-    An empty file and a lone `0` hold no evidence.
+    Two layouts are in use and both are read. The first is `n v1 x1 .. vn xn`. The second, of older competitions, has
+    the number of samples on its first line and then one or more such samples. The number of words tells them apart:
+    `1 2 0` is one observation of variable 2; `1 2 0 1 3 0` is one sample with two observations. If both layouts fit,
+    the file is read in the first one. An empty file and a single `0` mean that nothing is observed.
 
     Args:
-        path: the file, `-` for stdin.
-        graph: the model, for the ranges of variables and states; the file counts both from 0, whatever their names.
-        sample: which sample to take, from 0; needed only when the file holds several.
+        path: the file, or `-` for stdin.
+        graph: the model, for the ranges of variables and states. The file numbers both from 0, whatever their names.
+        sample: the number of the sample to read, from 0; needed only if the file holds several.
     """
     data, where = read_bytes(path), label(path)
     counts, has_sample_count = _layout(data, where)
     if sample is None and len(counts) > 1:
         raise FormatError(
-            f"{where}: expected one sample of evidence, found {numbered(len(counts), 'sample')}; choose one by its "
-            "number (sample=0, or --sample 0)"
+            f"{where}: expected one sample of evidence, found {numbered(len(counts), 'sample')}. Choose one by its "
+            "number: sample=0 (--sample 0)."
         )
     chosen = sample or 0
     if not 0 <= chosen < len(counts):
-        raise FormatError(f"{where}: there is no sample {chosen}; the file has {numbered(len(counts), 'sample')}")
+        raise FormatError(f"{where}: there is no sample {chosen}; the file has {numbered(len(counts), 'sample')}.")
     words = Words(data, where)
     for _ in range(has_sample_count + sum(1 + 2 * n for n in counts[:chosen])):
         words.word("a number")
@@ -44,7 +44,7 @@ def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = No
 
 
 def _layout(data: bytes, where: str) -> tuple[list[int], bool]:
-    """The number of observations of each sample, and whether the file begins with a sample count."""
+    """Return the number of observations of each sample, and whether the file begins with a sample count."""
     tokens = data.split()
     if not tokens:
         return [0], False
@@ -65,8 +65,8 @@ def _layout(data: bytes, where: str) -> tuple[list[int], bool]:
     if found and announced == 1 and (alone or found % 2):  # most likely a sample count
         announced, found = words.integer("the number of observed variables", 0), found - 1
     raise words.error(
-        f"expected {2 * announced} numbers after this count, a variable and its state for each observation, "
-        f"found {found}"
+        f"expected {2 * announced} numbers after this count (a variable and its state for each observation), "
+        f"found {found} numbers"
     )
 
 
@@ -76,28 +76,29 @@ def _observations(words: Words, graph: FactorGraph) -> dict[int, int]:
         variable = words.integer("an observed variable")
         if not 0 <= variable < graph.num_vars:
             have = numbered(graph.num_vars, "variable")
-            raise words.error(f"the evidence names variable {variable}; the model has {have}")
+            raise words.error(f"the evidence names variable {variable}, but the model has {have}.")
         state = words.integer(f"the state of variable {variable}")
         if not 0 <= state < graph.card[variable]:
             raise words.error(
-                f"the evidence puts variable {variable} in state {state}; "
-                f"it has {numbered(int(graph.card[variable]), 'state')}"
+                f"the evidence puts variable {variable} in state {state}, but the variable has "
+                f"{numbered(int(graph.card[variable]), 'state')}."
             )
         if evidence.setdefault(variable, state) != state:
             raise words.error(
-                f"the evidence puts variable {variable} in state {state}, but before in state {evidence[variable]}"
+                f"the evidence puts variable {variable} in state {state}, but an earlier observation puts it in state "
+                f"{evidence[variable]}."
             )
     return evidence
 
 
 def write_evidence(evidence: Mapping[int, int], path: PathLike) -> None:
-    """Write observed states on one line, without a sample count, as the competitions since 2014 have it."""
+    """Write observed states on one line without a sample count, as in the competitions since 2014."""
     pairs = "".join(f" {int(variable)} {int(state)}" for variable, state in evidence.items())
     write_text(path, f"{len(evidence)}{pairs}\n")
 
 
 def evidence_as_factors(graph: FactorGraph) -> FactorGraph:
-    """The same distribution and ln Z with each observation as a unary factor, which is 1 there and 0 elsewhere."""
+    """Return the same distribution and ln Z with a unary factor per observation: 1 in the observed state, else 0."""
     evidence = graph.evidence
     if not evidence:
         return graph

@@ -5,8 +5,8 @@
 2                     number of variables of the first factor
 4 7                   their labels
 2 3                   their numbers of states
-5                     number of entries that follow, all others are zero
-0 0.25                index and value; the FIRST variable runs fastest, the opposite of UAI files
+5                     number of entries that follow; all others are zero
+0 0.25                index and value; the FIRST variable runs fastest, unlike in UAI files
 ...
 """
 
@@ -19,10 +19,10 @@ import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name, write_text
 from equifactor.factors.dense_graph import with_tables
-from equifactor.formats.decimals import BLOCK, decimals
+from equifactor.formats.decimals import ENTRIES_AT_ONCE, decimals
 from equifactor.formats.dense_tables import DenseTables
 from equifactor.formats.evidence import evidence_as_factors
-from equifactor.formats.words import Words
+from equifactor.formats.words import Words, first_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 def read_fg(path: PathLike) -> FactorGraph:
     """Read a libDAI factor graph.
 
-    Labels may have gaps: variables are numbered in ascending order of their labels, and keep the labels as
-    names when that changes them. Raises `FormatError`. Cost O(size of the file + T).
+    Labels may have gaps. Variables are numbered in ascending order of their labels; if a number differs from its
+    label, the labels become the names of the variables. Raises `FormatError`. Cost O(size of the file + T).
     """
     where = label(path)
     words = Words(read_bytes(path), where, comment="#")
     num_factors = words.integer("the number of factors", 0)
-    words.room(2 * num_factors, "words or more for the factors")  # an empty scope and its count at least
+    words.require(2 * num_factors, "words or more for the factors")  # a factor has at least two counts
     tables = DenseTables(where)
     card_of_label: dict[int, int] = {}
     for a in range(num_factors):
@@ -60,41 +60,40 @@ def read_fg(path: PathLike) -> FactorGraph:
 
 def _read_factor(words: Words, a: int, tables: DenseTables, card_of_label: dict[int, int]) -> None:
     arity = words.integer(f"the number of variables of factor {a}", 0)
-    words.room(2 * arity + 1, f"words or more for factor {a}")
+    words.require(2 * arity + 1, f"words or more for factor {a}")
     scope: list[int] = []
     for _ in range(arity):
         scope.append(words.integer(f"a variable label of factor {a}", 0))
-    if len(set(scope)) < arity:
-        twice = next(x for x in scope if scope.count(x) > 1)
-        raise words.error(f"expected different variables in factor {a}, found label {twice} more than once")
+    if (twice := first_repeated(scope)) is not None:
+        raise words.error(f"factor {a} names variable {twice} more than once. Its variables must differ.")
     shape: list[int] = []
     for x in scope:
         shape.append(words.integer(f"the number of states of variable {x}", 1))
         if card_of_label.setdefault(x, shape[-1]) != shape[-1]:
             raise words.error(
-                f"expected {card_of_label[x]} states of variable {x} as in an earlier factor, found {shape[-1]}"
+                f"variable {x} has {shape[-1]} states here, but {card_of_label[x]} states in an earlier factor."
             )
     unset = -1.0
     table = tables.add(words, scope, shape, unset)
     num_listed = words.integer(f"the number of nonzero entries of factor {a}", 0, len(table))
-    words.room(2 * num_listed, f"words for the entries of factor {a}")
+    words.require(2 * num_listed, f"words for the entries of factor {a}")
     for _ in range(num_listed):
-        index = words.integer(f"an entry of factor {a}, an index", 0, len(table) - 1)
+        index = words.integer(f"the index of an entry of factor {a}", 0, len(table) - 1)
         if table[index] != unset:
-            raise words.error(f"expected each entry of factor {a} once, found index {index} again")
+            raise words.error(f"factor {a} lists entry {index} twice. List each entry once.")
         table[index] = words.number(f"the value of entry {index} of factor {a}", low=0)
     table[table == unset] = 0.0
-    if arity > 1:  # from first variable fastest to last variable fastest
+    if arity > 1:  # reorder from the first variable fastest to the last variable fastest
         table[:] = table.reshape(_axes(shape), order="F").ravel()
 
 
 def write_fg(graph: FactorGraph, path: PathLike) -> None:
-    """Write a libDAI factor graph; numbers read back to the same logarithms where floats allow it.
+    """Write a libDAI factor graph; potentials read back to the same logarithms if a float has that logarithm.
 
-    The format knows variables through factors only: one in no factor gets a factor of ones, an observed one a
-    factor that is zero elsewhere. Neither changes any answer. Variable names are written where they can be
-    labels, that is whole numbers in ascending order. Factors of other kinds become tables; raises `ModelError` where
-    one would have more than 2^20 entries.
+    The format has no variables outside of factors. A variable without a factor gets a factor of ones, and an observed
+    variable a factor that is zero in all other states; neither changes any answer. Variable names are written if they
+    can be labels, that is whole numbers in ascending order. Structured factors become dense tables. Raises
+    `ModelError` if one of them would have more than 2^20 entries.
     """
     graph = with_tables(evidence_as_factors(graph), "an .fg file")
     absent = np.setdiff1d(np.arange(graph.num_vars), graph.structure.scope_vars)
@@ -115,23 +114,23 @@ def _text(graph: FactorGraph) -> Iterator[str]:
         listed = np.flatnonzero(table != -np.inf)
         yield f"\n{len(scope)}\n{' '.join(names[i] for i in scope)}\n"
         yield f"{' '.join(map(str, structure.shape(a)))}\n{len(listed)}\n"
-        for start in range(0, len(listed), BLOCK):
-            yield "".join([f"{index} {next(texts)}\n" for index in listed[start : start + BLOCK].tolist()])
+        for start in range(0, len(listed), ENTRIES_AT_ONCE):
+            yield "".join([f"{index} {next(texts)}\n" for index in listed[start : start + ENTRIES_AT_ONCE].tolist()])
 
 
 def _first_fastest(graph: FactorGraph, factor: int) -> FloatArray:
-    """The log table of one factor, flat, with the first variable of its scope fastest."""
+    """Return the flat log table of one factor with the first variable of its scope fastest."""
     start, stop = graph.structure.table_ptr[factor : factor + 2]
     return graph.log_phi[start:stop].reshape(_axes(graph.structure.shape(factor))).ravel(order="F")
 
 
 def _axes(shape: Sequence[int]) -> list[int]:
-    """The axes of a table that move anything; without those of one state, numpy has enough of them for any arity."""
+    """Return the sizes of all axes with more than one state; only few of them fit into memory, so numpy has enough."""
     return [d for d in shape if d > 1]
 
 
 def _labels(names: tuple[str, ...] | None) -> list[str] | None:
-    """The names when they can serve as labels that read back to the same names and order, else None."""
+    """Return the names if they can be labels that read back to the same names and order, else None."""
     if names is None or not all(n.isascii() and n.isdigit() and str(int(n)) == n for n in names):
         return None
     return list(names) if all(int(a) < int(b) for a, b in pairwise(names)) else None

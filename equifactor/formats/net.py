@@ -1,10 +1,10 @@
-"""Bayesian networks as Hugin writes them (`.net`).
+"""Bayesian networks in the format of Hugin (`.net`).
 
 net { node_size = (80 40); }
 node HR { states = ("LOW" "NORMAL" "HIGH"); label = "Heart rate"; }     % other attributes are skipped
 potential (HR | CO BP) { data = (((0.1 0.2 0.7) (0.3 0.3 0.4)) ..); }   the child runs fastest, then the last parent
 
-A node's name is an identifier; one of other letters is kept in the attribute `equifactor_name`.
+The name of a node is an identifier. A name with other characters is kept in the attribute `equifactor_name`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name, write_text
 from equifactor.formats.conditionals import conditionals_of, identifiers, names_of
-from equifactor.formats.network_builder import NetworkBuilder
+from equifactor.formats.network_builder import NetworkBuilder, as_table
 from equifactor.formats.tokens import TokenStream, quoted, unquoted
 
 if TYPE_CHECKING:
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
 
 _OTHER_NODES = ("continuous", "decision", "utility", "function", "instance")
-_MODELS = ("model_data", "model_nodes")  # tables that Hugin computes from expressions
+_EXPRESSIONS = ("model_data", "model_nodes")  # Attributes of tables that Hugin computes from expressions.
 
 
 def read_net(path: PathLike) -> FactorGraph:
-    """Read a Bayesian network: a factor per variable over its parents and, last, itself. Raises `FormatError`."""
+    """Read a Bayesian network: one factor per variable over its parents and, last, itself. Raises `FormatError`."""
     tokens = TokenStream(read_bytes(path), label(path), (r"%[^\n]*",), "{}()=;|")
     network = NetworkBuilder(tokens.where)
-    own_names: dict[str, str] = {}  # by the identifiers of the file
-    potentials: list[int] = []  # where they begin; nodes may be declared after them
+    own_names: dict[str, str] = {}  # the names of the variables by the identifiers of the file
+    potentials: list[int] = []  # the tokens where they begin; nodes may be declared after them
     while tokens.peek() is not None:
-        kind = tokens.next("a block").lower()
-        if kind == "discrete":
+        keyword = tokens.next("a block").lower()
+        if keyword == "discrete":
             tokens.expect("node")
-            kind = "node"
-        if kind == "net":
+            keyword = "node"
+        if keyword == "net":
             tokens.skip_block()
-        elif kind == "node":
+        elif keyword == "node":
             _read_node(tokens, network, own_names)
-        elif kind == "potential":
+        elif keyword == "potential":
             potentials.append(tokens.at)
             tokens.skip_past("}")
-        elif kind in _OTHER_NODES:
-            raise tokens.error(f"expected discrete chance nodes, found one of kind {kind}, which is not supported")
-        elif kind == "class":
-            raise tokens.error("expected a network, found a class; object-oriented networks are not supported")
+        elif keyword in _OTHER_NODES:
+            raise tokens.error(f"expected a discrete chance node, found a {keyword} node, which is not supported")
+        elif keyword == "class":
+            raise tokens.error("expected a network, found a class. Object-oriented networks are not supported.")
         else:
-            raise tokens.error(f"expected 'net', 'node' or 'potential', found '{kind[:40]}'")
+            raise tokens.error(f"expected 'net', 'node' or 'potential', found '{keyword[:40]}'")
     for tokens.at in potentials:
         _read_potential(tokens, network, own_names)
     return network.graph(split_name(path)[0])
 
 
 def _attributes(tokens: TokenStream) -> Iterator[tuple[str, list[str]]]:
-    """The attributes of a block with the tokens of their values; the brace that ends it is passed."""
+    """Yield the attributes of a block with the tokens of their values, and read the brace that ends the block."""
     tokens.expect("{")
     while not tokens.skip("}"):
         key = tokens.name("an attribute or '}'").lower()
@@ -67,7 +67,7 @@ def _attributes(tokens: TokenStream) -> Iterator[tuple[str, list[str]]]:
 
 
 def _read_node(tokens: TokenStream, network: NetworkBuilder, own_names: dict[str, str]) -> None:
-    name, place = tokens.name("the name of a node"), tokens.at - 1
+    name, index = tokens.name("the name of a node"), tokens.at - 1
     states: list[str] | None = None
     own = name
     for key, value in _attributes(tokens):
@@ -76,37 +76,35 @@ def _read_node(tokens: TokenStream, network: NetworkBuilder, own_names: dict[str
         elif key == "equifactor_name" and len(value) == 1:
             own = unquoted(value[0])
     if states is None:
-        raise tokens.error(f"expected the states of '{name}', found none", place)
-    network.add_node(own, states, tokens.later(place))
+        raise tokens.error(f"node '{name}' has no attribute 'states'.", index)
+    network.add_node(own, states, tokens.lazy_line(index))
     if own_names.setdefault(name, own) != own:
-        raise tokens.error(f"expected each node once, found '{name}' again", place)
+        raise tokens.error(f"the file declares node '{name}' twice.", index)
 
 
 def _read_potential(tokens: TokenStream, network: NetworkBuilder, own_names: dict[str, str]) -> None:
-    child, parents, place = tokens.child_and_parents("the name of a node")
+    child, parents, index = tokens.child_and_parents("the name of a node")
     child, parents = own_names.get(child, child), [own_names.get(p, p) for p in parents]
-    line = tokens.later(place)
+    line = tokens.lazy_line(index)
     shape = network.shape(child, parents, line)
     table = None
     for key, value in _attributes(tokens):
-        if key in _MODELS:
-            raise tokens.error(f"expected the table of '{child}' as numbers, found {key}; expressions are unsupported")
+        if key in _EXPRESSIONS:
+            raise tokens.error(f"expected the table of '{child}' as numbers, found {key}. Expressions are unsupported.")
         if key == "data":
             values = tokens.numbers(["," if t in ("(", ")") else t for t in value], f"a probability of '{child}'")
-            if len(values) != np.prod(shape):
-                raise tokens.error(f"expected {np.prod(shape)} probabilities of '{child}', found {len(values)}")
             if table is not None:
-                raise tokens.error(f"expected the data of '{child}' once, found them again")
-            table = np.array(values).reshape(shape)
+                raise tokens.error(f"the potential of '{child}' has the attribute 'data' twice.")
+            table = as_table(child, values, shape, tokens.error)
     if table is None:
-        raise network.error(f"expected the data of '{child}', found none", line)
+        raise network.error(f"the potential of '{child}' has no attribute 'data'.", line)
     network.add_conditional(child, parents, table, line)
 
 
 def write_net(graph: FactorGraph, path: PathLike) -> None:
     """Write a Bayesian network; numbers read back to the same logarithms.
 
-    Raises `ModelError` where the factors are not one conditional distribution per variable.
+    Raises `ModelError` if the factors are not one conditional distribution per variable.
     """
     write_text(path, _text(graph))
 
@@ -127,10 +125,10 @@ def _text(graph: FactorGraph) -> Iterator[str]:
 
 
 def _data(c: Conditional) -> Iterator[str]:
-    """A table in brackets, one level per axis."""
+    """Yield a table in brackets, one level per axis."""
     rows = c.rows()
     card = c.log_table.shape[:-1]
-    sizes = np.cumprod(card[::-1])[::-1].tolist()  # rows below each level
+    sizes = np.cumprod(card[::-1])[::-1].tolist()  # the number of rows in a bracket of each level
     for n, row in enumerate(rows):
         opened = sum(n % size == 0 for size in sizes)
         closed = sum((n + 1) % size == 0 for size in sizes)

@@ -1,4 +1,4 @@
-"""Bayesian networks as readers build them: variables with their states, and one distribution for each."""
+"""Building a Bayesian network from a file: variables with their states, and one distribution for each variable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
-from equifactor.formats.tokens import sentence
+from equifactor.formats.dense_tables import MAX_ENTRIES, count_text
+from equifactor.formats.tokens import one_line
+from equifactor.formats.words import first_repeated
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.parents import ROUNDING
 from equifactor.graph.structure import Structure
@@ -19,22 +21,21 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.factors.noisy_or import NoisyOr
 
-_MAX_ENTRIES = 2**27  # 1 GiB of float64, in all tables together
-_MAX_AXES = 64  # numpy has no arrays of more
+_MAX_AXES = 64  # The largest number of axes of a numpy array.
 
 
 class NetworkNode(NamedTuple):
-    """A variable of a network: its states, and where the file states them."""
+    """A variable of a network: its states, and a function that finds the line of its declaration."""
 
     states: tuple[str, ...]
     line: Callable[[], int]
 
 
 class NetworkBuilder:
-    """The variables and conditional distributions of a file, in its order; what is wrong with them has a line.
+    """The variables and conditional distributions of a file, in its order. Errors name the line.
 
     Args:
-        where: the file's name in errors.
+        where: the name of the file in errors.
     """
 
     def __init__(self, where: str) -> None:
@@ -44,50 +45,50 @@ class NetworkBuilder:
         self._entries = 0
 
     def error(self, message: str, line: Callable[[], int]) -> FormatError:
-        """An error at a line, to be raised by the caller."""
-        return FormatError(f"{self.where}:{line()}: {sentence(message)}")
+        """Return an error at a line, for the caller to raise."""
+        return FormatError(f"{self.where}:{line()}: {one_line(message)}")
 
     def add_node(self, name: str, states: Sequence[str], line: Callable[[], int]) -> None:
-        """A variable."""
+        """Add a variable."""
         if name in self.nodes:
-            raise self.error(f"expected each variable once, found '{name}' again", line)
+            raise self.error(f"the file declares variable '{name}' twice.", line)
         if not states:
-            raise self.error(f"expected at least one state of '{name}', found none", line)
-        if len(set(states)) < len(states):
-            twice = next(s for s in states if states.count(s) > 1)
-            raise self.error(f"expected different states of '{name}', found '{twice}' more than once", line)
+            raise self.error(f"variable '{name}' has no states. A variable needs at least one.", line)
+        if (twice := first_repeated(states)) is not None:
+            raise self.error(f"variable '{name}' has the state '{twice}' more than once. Its states must differ.", line)
         self.nodes[name] = NetworkNode(tuple(states), line)
 
     def check_names(self, child: str, parents: Sequence[str], line: Callable[[], int]) -> None:
-        """Refuse unknown variables, and a variable that is given twice."""
+        """Raise `FormatError` if a variable is not declared or occurs twice."""
         for name in (*parents, child):
             if name not in self.nodes:
-                kind = "variable" if name == child else f"parent of '{child}'"
-                raise self.error(f"expected a {kind} that the file declares, found '{name}'", line)
-        if len({*parents, child}) <= len(parents):
-            raise self.error(f"expected different variables in the distribution of '{child}', found one twice", line)
+                role = "" if name == child else f" as a parent of '{child}'"
+                raise self.error(f"the file does not declare '{name}', which it uses{role}.", line)
+        if (twice := first_repeated([*parents, child])) is not None:
+            raise self.error(f"the distribution of '{child}' names the variable '{twice}' twice.", line)
 
     def shape(self, child: str, parents: Sequence[str], line: Callable[[], int]) -> tuple[int, ...]:
-        """Numbers of states of the parents and the child; checks that all are known and that it fits into memory."""
+        """Return the numbers of states of the parents and the child; raise if one is unknown or memory is too small."""
         self.check_names(child, parents, line)
         shape = tuple(len(self.nodes[name].states) for name in (*parents, child))
         size = math.prod(shape)
         self._entries += size
-        if self._entries > _MAX_ENTRIES or len(shape) > _MAX_AXES:
+        if self._entries > MAX_ENTRIES or len(shape) > _MAX_AXES:
             raise self.error(
-                f"expected tables of at most {_MAX_ENTRIES} entries in all, found that of '{child}' with "
-                f"{len(parents)} parents and {size if size < 10**15 else f'10^{math.log10(size):.0f}'} entries",
+                f"the tables of the file may have at most {MAX_ENTRIES} entries in total, and at most {_MAX_AXES - 1} "
+                f"parents each. The table of '{child}' has {count_text(size)} entries and {len(parents)} parents.",
                 line,
             )
         return shape
 
     def add_conditional(self, child: str, parents: Sequence[str], table: FloatArray, line: Callable[[], int]) -> None:
-        """The distribution of a variable given others; the table [*parents, child] has NaN where nothing was said."""
+        """Add the distribution of a variable given its parents; the table [*parents, child] has NaN in missing rows."""
         self._check_new(child, line)
         if np.isnan(table).any():
             row = np.unravel_index(int(np.argmax(np.isnan(table).ravel())), table.shape)[:-1]
             raise self.error(
-                f"expected a row for every state of the parents of '{child}', found none for {self._row(parents, row)}",
+                f"the table of '{child}' has no row for {self._row(parents, row)}. It needs a row for every state of "
+                "its parents.",
                 line,
             )
         sums = np.asarray(table.sum(axis=-1))
@@ -96,41 +97,44 @@ class NetworkBuilder:
             bad = wrong if wrong.any() else (table < 0.0).any(axis=-1)
             row = np.unravel_index(int(np.argmax(bad.ravel())), bad.shape) if bad.ndim else ()
             given = f" given {self._row(parents, row)}" if parents else ""
-            found = f"a sum of {sums[row]:.6g}" if wrong.any() else "a negative number"
-            raise self.error(f"expected probabilities of '{child}'{given} that sum to 1, found {found}", line)
+            found = f"sum to {sums[row]:.6g}" if wrong.any() else "include a negative number"
+            raise self.error(
+                f"the probabilities of '{child}'{given} {found}. They must not be negative and must sum to 1.", line
+            )
         self._given[child] = list(parents), table, line
 
     def add_noisy_or(self, child: str, parents: Sequence[str], factor: NoisyOr, line: Callable[[], int]) -> None:
-        """A noisy-or over the parents and, last, the child, where each is binary."""
+        """Add a noisy-or over the parents and, last, the child, which are all binary."""
         self.check_names(child, parents, line)
         self._check_new(child, line)
         self._given[child] = list(parents), factor, line
 
     def _check_new(self, child: str, line: Callable[[], int]) -> None:
         if child in self._given:
-            raise self.error(f"expected one distribution of '{child}', found another", line)
+            raise self.error(f"the file has a second distribution of '{child}'. Keep one of them.", line)
 
     def _row(self, parents: Sequence[str], row: Sequence[SupportsIndex]) -> str:
-        """A row of a table in words."""
+        """Return the states of the parents of a row as text."""
         return ", ".join(f"{p}={self.nodes[p].states[s]}" for p, s in zip(parents, row, strict=True))
 
     def graph(self, name: str | None) -> FactorGraph:
-        """One factor per variable, in their order, over its parents and itself, which comes last."""
+        """Return the graph: one factor per variable, in order, whose scope is the parents and then the variable."""
         number = {n: i for i, n in enumerate(self.nodes)}
         for n, node in self.nodes.items():
             if n not in self._given:
-                raise self.error(f"expected a distribution of '{n}', found none", node.line)
+                raise self.error(f"variable '{n}' has no distribution. Every variable needs one.", node.line)
         parents = [[number[p] for p in self._given[n][0]] for n in self.nodes]
         cycle = find_cycle(parents)
         if cycle:
             names = list(self.nodes)
             words = " -> ".join(f"'{names[i]}'" for i in (*cycle, cycle[0]))
-            raise self.error(f"expected a network without cycles, found {words}", self._given[names[cycle[0]]][2])
+            line = self._given[names[cycle[0]]][2]
+            raise self.error(f"the network has a directed cycle: {words}. A Bayesian network must not have one.", line)
         scopes = [[*given, i] for i, given in enumerate(parents)]
         try:
             return self._factors(scopes, name)
-        except ModelError as error:  # such as a name without letters
-            raise FormatError(f"{self.where}: {sentence(str(error))}") from None
+        except ModelError as error:  # for example, a name without letters
+            raise FormatError(f"{self.where}: {one_line(str(error))}") from None
 
     def _factors(self, scopes: list[list[int]], name: str | None) -> FactorGraph:
         states = [node.states for node in self.nodes.values()]
@@ -153,8 +157,20 @@ class NetworkBuilder:
             return FactorGraph.trusted(structure, np.log(np.concatenate(tables)), None, name)
 
 
+def as_table(
+    child: str, values: list[float], shape: tuple[int, ...], error: Callable[[str], FormatError]
+) -> FloatArray:
+    """Return the probabilities of a variable as a table; raise `error(message)` if their number is wrong."""
+    if len(values) != math.prod(shape):
+        raise error(f"expected {math.prod(shape)} probabilities of '{child}', found {len(values)}")
+    return np.array(values).reshape(shape)
+
+
 def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Variables around a directed cycle, each a parent of the next, the first one first; empty where there is none."""
+    """Return the variables of a directed cycle, each a parent of the next, or [] if there is no cycle.
+
+    The cycle begins with its smallest variable.
+    """
     left = [len(p) for p in parents]
     children: list[list[int]] = [[] for _ in parents]
     for i, given in enumerate(parents):
@@ -169,7 +185,7 @@ def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
     if not any(left):
         return []
     path: list[int] = [next(i for i, n in enumerate(left) if n)]
-    while path[-1] not in path[:-1]:  # every variable that is left has a parent that is left
+    while path[-1] not in path[:-1]:  # every remaining variable has a remaining parent
         path.append(next(p for p in parents[path[-1]] if left[p]))
     cycle = path[path.index(path[-1]) : -1][::-1]
     first = cycle.index(min(cycle))

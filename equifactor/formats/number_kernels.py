@@ -1,11 +1,11 @@
 # mypy: ignore-errors
-"""Kernels that turn text into numbers, byte by byte.
+"""Kernels that convert text to numbers, byte by byte.
 
-A decimal `m * 10^e` is converted exactly, bit for bit as Python's `float`, in two ways: with one rounding
-when m < 2^53 and |e| <= 22 (both factors are exact doubles), else as a product of two double-doubles, taken
-where both ends of its error interval round to the same double; digits after the 18th only widen the interval.
-Anything else (too close to call, huge exponents, `inf`, not a number at all) is left to Python: the kernel
-notes where the token lies.
+A decimal `m * 10^e` is converted exactly, bit for bit as Python's `float` does. If m < 2^53 and |e| <= 22, both
+factors are exact doubles and one rounding suffices. Otherwise the kernel computes a product of two double-doubles
+and accepts it if both ends of its error interval round to the same double. Digits after the 18th only widen that
+interval. All other tokens (too close to call, huge exponents, `inf`, not a number) are left to Python: the kernel
+records where such an odd token is.
 
 text [N] bytes as uint8; pos, start and stop are offsets into it.
 """
@@ -18,18 +18,21 @@ import numpy as np
 
 from equifactor.kernels.jit import kernel
 
-DONE, FULL, BAD = 0, 1, 2  # how a scan ended: at its goal, with a full list of odd tokens, at a wrong token
+# How a scan ended: everything was read, the list of odd tokens is full, or a token is wrong.
+DONE, FULL, BAD = 0, 1, 2
 
-_SATURATED = 2**62  # stands for every longer integer; beyond all counts that could be meant
-_MAX_DIGITS = 18  # the most digits that always fit into int64
-_MAX_POWER = 250  # keeps every term of the double-double product far from overflow and underflow
-_EXACT = np.array([10.0**k for k in range(23)])
+_SATURATED = 2**62  # The value of every larger integer: larger than any count that fits into memory.
+_MAX_DIGITS = 18  # The number of decimal digits that always fit into int64.
+# Powers of ten up to which no term of the double-double product can overflow or underflow, with a wide margin.
+_MAX_POWER = 250
+_EXACT = np.array([10.0**k for k in range(23)])  # The powers of ten that are exact doubles.
+# The powers of ten as double-doubles: the nearest double, and the rest.
 _HIGH = np.array([float(Fraction(10) ** k) for k in range(-_MAX_POWER, _MAX_POWER + 1)])
 _LOW = np.array(
     [float(Fraction(10) ** k - Fraction(_HIGH[k + _MAX_POWER])) for k in range(-_MAX_POWER, _MAX_POWER + 1)]
 )
-_SPLIT = 2.0**27 + 1.0
-_ERROR = 2.0**-98  # bound on the relative error of the double-double product, with room to spare
+_SPLIT = 2.0**27 + 1.0  # Dekker's factor, which splits a double of 53 bits into two halves.
+_ERROR = 2.0**-98  # A generous bound on the relative error of the double-double product.
 
 
 @kernel
@@ -53,7 +56,7 @@ def _skip_token(text, pos):
 
 @kernel
 def _integer(text, pos):
-    """The integer that starts at pos: (ok, value, end of the token)."""
+    """Read the integer that starts at pos: (ok, value, end of the token)."""
     negative = False
     if pos < len(text) and (text[pos] == 45 or text[pos] == 43):
         negative = text[pos] == 45
@@ -69,7 +72,7 @@ def _integer(text, pos):
 
 @kernel
 def _times_power(m, power):
-    """Product m * 10^power for 0 < m <= 10^18: (sure, correctly rounded value)."""
+    """Return the product m * 10^power for 0 < m <= 10^18: (sure, correctly rounded value)."""
     if m < 2**53 and -22 <= power <= 22:
         return True, m * _EXACT[power] if power >= 0 else m / _EXACT[-power]
     if not -_MAX_POWER <= power <= _MAX_POWER:
@@ -78,7 +81,7 @@ def _times_power(m, power):
     m_low = float(m - np.int64(m_high))
     high, low = _HIGH[power + _MAX_POWER], _LOW[power + _MAX_POWER]
     product = m_high * high
-    # Dekker: halves of 26 bits multiply without rounding, which gives the rounding error of the product.
+    # Dekker: halves of 26 bits multiply without rounding, which yields the rounding error of the product.
     t = _SPLIT * m_high
     a = t - (t - m_high)
     b = m_high - a
@@ -94,13 +97,13 @@ def _times_power(m, power):
 
 @kernel
 def _decimal(text, pos):
-    """The decimal number that starts at pos: (ok, value, end); not ok leaves the token to Python."""
+    """Read the decimal number that starts at pos: (ok, value, end). A token that is not ok is left to Python."""
     size = len(text)
     negative = False
     if pos < size and (text[pos] == 45 or text[pos] == 43):
         negative = text[pos] == 45
         pos += 1
-    m = 0  # the first digits as a whole number; the value is m * 10^power, or up to (m + 1) * 10^power if cut
+    m = 0  # the first digits as an integer; the value is m * 10^power, or up to (m + 1) * 10^power if digits were cut
     digits = 0
     power = 0
     seen, cut, after_point = False, False, False
@@ -136,7 +139,7 @@ def _decimal(text, pos):
 
 @kernel
 def scan_integers(text, pos, out):
-    """Read len(out) integers: (status, end, how many were read)."""
+    """Read len(out) integers: (status, end, number of integers read)."""
     for n in range(len(out)):
         ok, value, end = _integer(text, _skip_space(text, pos))
         if not ok:
@@ -150,7 +153,7 @@ def scan_integers(text, pos, out):
 def scan_lengths(text, pos, ptr):
     """Read rows `k v1 .. vk` for their lengths only: ptr [R+1] becomes their running sum.
 
-    Returns (status, end, row, column) with the place of the wrong token; column -1 is the length itself.
+    Returns (status, end, row, column) with the row and column of the wrong token; column -1 is the length itself.
     """
     ptr[0] = 0
     for row in range(len(ptr) - 1):
@@ -183,7 +186,7 @@ def scan_rows(text, pos, ptr, values):
 
 @kernel
 def scan_tables(text, pos, row, column, ptr, out, odd):
-    """Read tables `n x1 .. xn` from (row, column) on, column -1 being the count n, which must be ptr's.
+    """Read tables `n x1 .. xn` from (row, column) on. Column -1 is the count n, which must be the one in ptr.
 
     Tokens that need Python go to odd [K, 3] as (entry, start, stop).
     Returns (status, end, row, column, number of odd tokens).

@@ -1,10 +1,9 @@
-"""Whitespace-separated numbers of a large text, read in bulk.
+"""Readers for the whitespace-separated numbers of a large text.
 
-`open_tokens` gives one of two readers with the same methods and the same results. `TokenList` splits the text
-and uses Python's `int` and `float`: no start-up cost, right for small files. `TokenScanner` walks over the
-bytes with the kernels of `equifactor.formats.number_kernels`: several times as fast and without an object per token,
-at the price of importing Numba. Neither counts lines: a wrong token is reported by its number, and `locate`
-finds it.
+`open_tokens` returns one of two readers with the same methods and the same results. `TokenList` splits the text and
+uses Python's `int` and `float`; it has no start-up cost and suits small files. `TokenScanner` walks over the bytes
+with the kernels of `number_kernels`; it is several times as fast and creates no object per token, but it imports
+Numba. Neither reader counts lines: a wrong token is reported by its number, and `locate` finds its line.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
 
-SMALL = 2**20  # bytes of text up to which splitting is faster than importing Numba
-_TINY = 2**12  # bytes of text up to which splitting is faster once Numba is imported
-_SATURATED = 2**62  # stands for every longer integer; beyond all counts that could be meant
-_BLOCK = 2**22  # bytes that `locate` searches at once
-_ODD = 2**16  # tokens that a kernel may leave to Python before it returns
+SMALL = 2**20  # Bytes of text up to which splitting is faster than importing Numba.
+_SMALL_WITH_NUMBA = 2**12  # Bytes of text up to which splitting is faster once Numba is imported.
+_SATURATED = 2**62  # The value of every larger integer: larger than any count that fits into memory.
+_SEARCHED_AT_ONCE = 2**22  # Bytes that `locate` searches at a time. Chosen by hand.
+_MAX_ODD_TOKENS = 2**16  # Tokens that a kernel may leave to Python before it returns. Chosen by hand.
 
 
 class TokenError(Exception):
-    """A token is missing or not what was asked for; the format modules always catch it.
+    """A token is missing or not a number as required. The format modules always catch this error.
 
-    `token` counts from the start of the text. `row` and `column` say which number it should have been;
-    column -1 is the count at the start of a row.
+    `token` is the number of the token in the text. `row` and `column` say which value it should have been; column -1
+    is the count at the start of a row.
     """
 
     def __init__(self, token: int, row: int, column: int = -1) -> None:
@@ -39,45 +38,48 @@ class TokenError(Exception):
 
 
 class Tokens(Protocol):
-    """What both readers can do; every method raises `TokenError` at the first wrong token."""
+    """The interface of both readers. Every method raises `TokenError` at the first wrong token."""
 
-    def room(self) -> int:
-        """An upper bound on the number of tokens left: each takes a byte and a separator."""
+    def max_tokens_left(self) -> int:
+        """Return an upper bound on the number of tokens left: each takes a byte and a separator."""
 
     def integers(self, count: int) -> IntArray:
-        """The next `count` integers; beyond 64 bits they saturate at 2^62."""
+        """Read the next `count` integers; larger ones than 2^62 become 2^62."""
 
     def rows(self, count: int) -> tuple[IntArray, IntArray]:
-        """The next `count` rows `k v1 .. vk`, as `ptr [count+1]` and all values one after the other."""
+        """Read the next `count` rows `k v1 .. vk` as `ptr [count+1]` and all values one after the other."""
 
     def tables(self, ptr: IntArray) -> FloatArray:
-        """One table `n x1 .. xn` per row of `ptr`, which says what n must be; all entries in one array."""
+        """Read one table `n x1 .. xn` per row of `ptr`, which gives the required n; return all entries in one array."""
 
     def at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether no token is left."""
 
 
 def open_tokens(data: bytes, start: int = 0, small: int | None = None) -> Tokens:
-    """A reader of the tokens from byte `start` on; texts of more than `small` bytes go to the kernels."""
+    """Return a reader of the tokens from byte `start` on; texts of more than `small` bytes use the kernels."""
     if small is None:
-        small = _TINY if "equifactor.formats.number_kernels" in sys.modules else SMALL
+        small = _SMALL_WITH_NUMBA if "equifactor.formats.number_kernels" in sys.modules else SMALL
     return TokenList(data, start) if len(data) <= small else TokenScanner(data, start)
 
 
 def locate(data: bytes, token: int, start: int = 0) -> tuple[int, bytes | None]:
-    """The line (from 1) and the text of one token after byte `start`; past the last one, its line and None."""
+    """Return the line (from 1) and the text of one token after byte `start`.
+
+    If there is no such token, return the line of the last token and None.
+    """
     found, offset = _offset(data, token, start)
     text = data[offset : offset + 1000].split(None, 1)[0] if found else None
     return data.count(b"\n", 0, offset) + 1, text
 
 
 def _offset(data: bytes, token: int, start: int) -> tuple[bool, int]:
-    """Whether there is such a token, and where it begins; else where the last one begins."""
+    """Return whether the token exists, and the offset where it begins, or where the last token begins."""
     text = np.frombuffer(data, np.uint8)
     seen, space_before, last = 0, True, start
-    for begin in range(start, len(data), _BLOCK):
-        block = text[begin : begin + _BLOCK]
-        inside = (block != 32) & ((block < 9) | (block > 13))
+    for begin in range(start, len(data), _SEARCHED_AT_ONCE):
+        piece = text[begin : begin + _SEARCHED_AT_ONCE]
+        inside = (piece != 32) & ((piece < 9) | (piece > 13))
         first = inside.copy()
         first[1:] &= ~inside[:-1]
         first[0] &= space_before
@@ -91,26 +93,26 @@ def _offset(data: bytes, token: int, start: int) -> tuple[bool, int]:
 
 
 class TokenList:
-    """Tokens as a Python list; about 100 bytes of memory per token while it lives."""
+    """A reader that holds the tokens in a Python list, about 100 bytes of memory per token."""
 
     def __init__(self, data: bytes, start: int = 0) -> None:
-        # Python allows 1_000 for 1000, files do not: a question mark is wrong in any number.
+        # Python reads 1_000 as 1000 but files must not contain it. A question mark is wrong in any number.
         self._tokens = data[start:].replace(b"_", b"?").split()
         self._next = 0
         self._data, self._start = data, start
 
-    def room(self) -> int:
-        """See `Tokens`."""
+    def max_tokens_left(self) -> int:
+        """Implement `Tokens`."""
         last = self._next - 1
         pos = _offset(self._data, last, self._start)[1] + len(self._tokens[last]) if last >= 0 else self._start
         return (len(self._data) - pos + 1) // 2
 
     def integers(self, count: int) -> IntArray:
-        """See `Tokens`."""
+        """Implement `Tokens`."""
         return np.array([self._integer(row, -1) for row in range(count)], np.int64)
 
     def rows(self, count: int) -> tuple[IntArray, IntArray]:
-        """See `Tokens`."""
+        """Implement `Tokens`."""
         ptr, values = [0], []
         for row in range(count):
             length = self._integer(row, -1)
@@ -121,7 +123,7 @@ class TokenList:
         return np.array(ptr, np.int64), np.array(values, np.int64)
 
     def tables(self, ptr: IntArray) -> FloatArray:
-        """See `Tokens`."""
+        """Implement `Tokens`."""
         out = np.empty(int(ptr[-1]))
         for row, (first, stop) in enumerate(pairwise(ptr.tolist())):
             if self._integer(row, -1) != stop - first:
@@ -138,7 +140,7 @@ class TokenList:
         return out
 
     def at_end(self) -> bool:
-        """See `Tokens`."""
+        """Implement `Tokens`."""
         return self._next == len(self._tokens)
 
     def _integer(self, row: int, column: int) -> int:
@@ -151,7 +153,7 @@ class TokenList:
 
 
 class TokenScanner:
-    """Tokens read in place by the kernels; no memory beyond the arrays it returns."""
+    """A reader that scans the bytes with the kernels; it needs no memory beyond the arrays it returns."""
 
     def __init__(self, data: bytes, start: int = 0) -> None:
         from equifactor.formats import number_kernels as numbers
@@ -160,14 +162,14 @@ class TokenScanner:
         self._data = data
         self._text = np.frombuffer(data, np.uint8)
         self._pos = start
-        self._next = 0  # number of the token at pos
+        self._next = 0  # the number of the token at _pos
 
-    def room(self) -> int:
-        """See `Tokens`."""
+    def max_tokens_left(self) -> int:
+        """Implement `Tokens`."""
         return (len(self._data) - self._pos + 1) // 2
 
     def integers(self, count: int) -> IntArray:
-        """See `Tokens`."""
+        """Implement `Tokens`."""
         out = np.empty(count, np.int64)
         status, self._pos, read = self._kernels.scan_integers(self._text, self._pos, out)
         if status != self._kernels.DONE:
@@ -176,15 +178,15 @@ class TokenScanner:
         return out
 
     def rows(self, count: int) -> tuple[IntArray, IntArray]:
-        """See `Tokens`."""
+        """Implement `Tokens`."""
         ptr = np.zeros(count + 1, np.int64)
-        # Two passes: the first one finds the lengths, so that the second fills an array of the right size.
+        # Two passes: the first finds the lengths, so that the second can fill an array of the right size.
         lengths = self._kernels.scan_lengths(self._text, self._pos, ptr)
         _, _, row, column = lengths
         known = ptr[: row + 1] if column < 0 else np.append(ptr[: row + 1], ptr[row] + column)
         values = np.empty(known[-1], np.int64)
         filled = self._kernels.scan_rows(self._text, self._pos, known, values)
-        # The second pass finds faults that the first has skipped, and these lie earlier in the file.
+        # The second pass finds wrong values, which the first skips and which come earlier in the file.
         for status, end, row, column in (filled, lengths):
             if status != self._kernels.DONE:
                 raise TokenError(self._next + int(ptr[row]) + row + column + 1, row, column)
@@ -193,9 +195,9 @@ class TokenScanner:
         return ptr, values
 
     def tables(self, ptr: IntArray) -> FloatArray:
-        """See `Tokens`."""
+        """Implement `Tokens`."""
         out = np.empty(int(ptr[-1]))
-        odd = np.empty((_ODD, 3), np.int64)
+        odd = np.empty((_MAX_ODD_TOKENS, 3), np.int64)
         row, column = 0, -1
         while True:
             status, self._pos, row, column, num_odd = self._kernels.scan_tables(
@@ -215,7 +217,7 @@ class TokenScanner:
                 return out
 
     def at_end(self) -> bool:
-        """See `Tokens`."""
+        """Implement `Tokens`."""
         return not self._data[self._pos :].strip() if self._pos < len(self._data) else True
 
 

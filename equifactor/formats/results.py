@@ -1,24 +1,23 @@
-"""UAI result files: the task's name on the first line, then the answer.
+"""UAI result files: the name of the task on the first line, then the answer.
 
-PR       log10 of the partition function; `-inf` when it is zero
-MAR      number of variables, then for each its number of states and their probabilities
-MPE      number of variables, then the state of each; some competitions say MAP
+PR       log10 of the partition function; `-inf` if it is zero
+MAR      number of variables, then for each variable its number of states and their probabilities
+MPE      number of variables, then the state of each variable; some competitions write MAP
 
-Older files have the number of samples (1) before the answer; files with several answers separate them by the
-word -BEGIN-, and the last one counts. Both are read, neither is written.
+Older files have the number of samples (1) before the answer. Files with several answers separate them by the word
+-BEGIN-, and the last answer counts. Both forms are read; neither is written.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
 from equifactor.base.files import PathLike, label, read_bytes, write_text
-from equifactor.formats.words import Words, shown
+from equifactor.formats.words import Words, first_word, shown
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
@@ -29,32 +28,32 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
 
 _LN_10 = math.log(10.0)
-_SUM_TOLERANCE = 0.01  # how far a sum of probabilities may be from 1: published answers have few digits
-_FIRST_WORD = re.compile(rb"\s*(\S*)")
+# How far the sum of the probabilities of a variable may be from 1: published answers have few digits.
+_SUM_TOLERANCE = 0.01
 
 # ---- writing --------------------------------------------------------------------------------------------
 
 
 def format_pr(log_z: float) -> str:
-    """The text of a PR result, in log10; `log_z` is the natural logarithm."""
+    """Return the text of a PR result, in log10; `log_z` is the natural logarithm."""
     if math.isnan(log_z) or log_z == math.inf:
-        raise ModelError(f"ln Z must be a number below infinity to be written, found {log_z}")
+        raise ModelError(f"A PR file needs ln Z below infinity, found {log_z}.")
     return f"PR\n{log_z / _LN_10!r}\n"
 
 
 def format_mar(marginals: Sequence[ArrayLike]) -> str:
-    """The text of a MAR result; the probabilities read back exactly."""
+    """Return the text of a MAR result; the probabilities read back exactly."""
     words = [str(len(marginals))]
     for vector in marginals:
         p = np.asarray(vector, np.float64)
         if not np.all(np.isfinite(p)):
-            raise ModelError("marginals must be finite numbers to be written")
+            raise ModelError("A MAR file needs finite marginals, but some are NaN or infinite.")
         words += [str(len(p)), *map(repr, p.tolist())]
     return f"MAR\n{' '.join(words)}\n"
 
 
 def format_map(assignment: ArrayLike, word: Literal["MPE", "MAP"] = "MPE") -> str:
-    """The text of a MAP or MPE result: the most probable assignment [V]."""
+    """Return the text of a MAP or MPE result: the most probable assignment [V]."""
     states = np.asarray(assignment, np.int64).tolist()
     return f"{word}\n{' '.join(map(str, [len(states), *states]))}\n"
 
@@ -78,7 +77,7 @@ def write_map(assignment: ArrayLike, path: PathLike, word: Literal["MPE", "MAP"]
 
 
 def read_pr(path: PathLike) -> float:
-    """The natural logarithm of Z from a PR result."""
+    """Read ln Z, a natural logarithm, from a PR result."""
     words = _answer(path, ("PR",), lambda tokens: len(tokens) == 1)
     log10_z = words.number("log10 of the partition function")
     words.end()
@@ -86,45 +85,43 @@ def read_pr(path: PathLike) -> float:
 
 
 def read_mar(path: PathLike) -> Marginals:
-    """The marginals from a MAR result; each must sum to 1 within 0.01."""
+    """Read the marginals from a MAR result; those of a variable must sum to 1 within 0.01."""
     words = _answer(path, ("MAR",), _is_mar)
     num_vars = words.integer("the number of variables", 0)
-    words.room(2 * num_vars, "numbers or more for the marginals")
+    words.require(2 * num_vars, "numbers or more for the marginals")
     vectors: list[list[float]] = []
     for i in range(num_vars):
         card = words.integer(f"the number of states of variable {i}", 1)
-        words.room(card, f"probabilities of variable {i}")
+        words.require(card, f"probabilities of variable {i}")
         p = [words.number(f"the probability of state {x} of variable {i}", 0.0, 1.000001) for x in range(card)]
         if abs(sum(p) - 1.0) > _SUM_TOLERANCE:
-            raise words.error(f"expected probabilities of variable {i} that sum to 1, found a sum of {sum(p):g}")
+            raise words.error(f"the probabilities of variable {i} sum to {sum(p):g}. They must sum to 1.")
         vectors.append(p)
     words.end()
     return Marginals.from_list(vectors)
 
 
 def read_map(path: PathLike) -> IntArray:
-    """The assignment [V] from a MAP or MPE result."""
+    """Read the assignment [V] from a MAP or MPE result."""
     words = _answer(path, ("MPE", "MAP"), lambda tokens: len(tokens) == 1 + _count(tokens, 0))
     num_vars = words.integer("the number of variables", 0)
-    words.room(num_vars, "states")
+    words.require(num_vars, "states")
     states = [words.integer(f"the state of variable {i}", 0) for i in range(num_vars)]
     words.end()
     return np.array(states, np.int64)
 
 
 def _answer(path: PathLike, tasks: tuple[str, ...], fits: Callable[[list[bytes]], bool]) -> Words:
-    """The words of the last answer in a file of one of the `tasks`, after the sample count if there is one.
+    """Return the words of the last answer in a file of one of the `tasks`, after the sample count if there is one.
 
-    A leading 1 is a sample count when the answer `fits` without it but not with it.
+    A leading 1 is a sample count if the answer `fits` without it but not with it.
     """
     data, where = read_bytes(path), label(path)
-    match = _FIRST_WORD.match(data)
-    found = data[match.start(1) : match.end(1)] if match else b""
+    found, start = first_word(data)
     if found.upper() not in [task.encode() for task in tasks]:
-        line = data.count(b"\n", 0, match.start(1) if match else 0) + 1
+        line = data.count(b"\n", 0, start - len(found)) + 1
         what = shown(found) if found else "an empty file"
         raise FormatError(f"{where}:{line}: expected {' or '.join(tasks)}, found {what}")
-    start = len(found) + (match.start(1) if match else 0)
     if (begin := data.rfind(b"-BEGIN-")) >= start:
         start = begin + len(b"-BEGIN-")
     words = Words(data[start:], where, first_line=1 + data.count(b"\n", 0, start))
@@ -135,12 +132,12 @@ def _answer(path: PathLike, tasks: tuple[str, ...], fits: Callable[[list[bytes]]
 
 
 def _count(tokens: list[bytes], at: int) -> int:
-    """The count at one place, -1 when there is none."""
+    """Return the count at one position, or -1 if there is no count."""
     return int(tokens[at]) if at < len(tokens) and len(tokens[at]) < 19 and tokens[at].isdigit() else -1
 
 
 def _is_mar(tokens: list[bytes]) -> bool:
-    """Whether the counts of a MAR answer lead exactly to its end."""
+    """Return whether the counts of a MAR answer lead exactly to its end."""
     at = 1
     for _ in range(min(max(_count(tokens, 0), 0), len(tokens))):
         card = _count(tokens, at)

@@ -1,4 +1,4 @@
-"""The tokens of formats with brackets and quoted names, with line numbers for errors."""
+"""Tokens of formats with brackets and quoted names, with line numbers for errors."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ from typing import NoReturn
 
 from equifactor.base.errors import FormatError, brief
 
-# An open quote runs to the end of the file: were it no match, each later one would be tried as the start of another.
+# A quote that is never closed matches up to the end of the file. Otherwise every following quote would be tried as the
+# start of a string, which takes quadratic time.
 _QUOTED = r'"(?:[^"\\]|\\[\s\S])*+"?'
-_MAX_BYTES = 2**28  # The tokens of a file take about twenty times its size in memory.
-_MAX_SENTENCE = 400  # characters of an error
+# Bytes of a file at most: its tokens take about twenty times as much memory.
+_MAX_BYTES = 2**28
+_MAX_MESSAGE = 400  # Characters of an error message at most. Chosen by hand.
 
 
 class TokenStream:
-    """Words, quoted strings and brackets of a text, one after the other; complaints read `FILE:LINE: ..`.
+    """The words, quoted strings and brackets of a text, one after the other. Errors begin with `FILE:LINE:`.
 
     Args:
         data: the whole file.
         where: its name in errors.
-        comments: patterns of what is skipped beside white space.
-        brackets: characters that are tokens of their own.
+        comments: patterns of comments, which are skipped like white space.
+        brackets: characters that are tokens by themselves.
 
     Attributes:
-        all: the tokens, quotes kept.
-        at: the place of the next one.
+        all: the tokens, with their quotes.
+        at: the index of the next token.
     """
 
     def __init__(self, data: bytes, where: str, comments: tuple[str, ...], brackets: str) -> None:
         if len(data) > _MAX_BYTES:
-            raise FormatError(f"{where}: has more than 256 MiB of text; a model of that size belongs in a .uai file")
+            raise FormatError(
+                f"{where}: the file has more than 256 MiB of text, the limit of this format. "
+                "Store the model as a .uai file."
+            )
         try:
             self._text = data.decode("utf-8")
-        except UnicodeDecodeError:  # older tools write the letters of western Europe as single bytes
+        except UnicodeDecodeError:  # older tools write Latin-1
             self._text = data.decode("latin-1")
-        # A comment matches first and has no group, so that it leaves an empty string.
+        # A comment matches first and has no group, so findall gives an empty string for it.
         marks = re.escape(brackets)
         self._pattern = re.compile("|".join((*comments, f'({_QUOTED}|[{marks}]|[^\\s{marks}"]+)')))
         self._brackets = brackets
@@ -45,46 +50,46 @@ class TokenStream:
         self.all: list[str] = [t for t in self._pattern.findall(self._text) if t]
         self.at = 0
 
-    def line(self, place: int | None = None) -> int:
-        """The line of a token, by default of the last one read; costs a walk through the file."""
-        place = max(0, self.at - 1) if place is None else place
+    def line(self, index: int | None = None) -> int:
+        """Return the line of a token, by default the last one read. Cost O(size of the file)."""
+        index = max(0, self.at - 1) if index is None else index
         if not self.all:
             return 1
         found = (m.start() for m in self._pattern.finditer(self._text) if m[1])
-        start = next(islice(found, place, None), len(self._text))
+        start = next(islice(found, index, None), len(self._text))
         return self._text.count("\n", 0, start) + 1
 
-    def error(self, message: str, place: int | None = None) -> FormatError:
-        """An error at a token, by default the last one read, to be raised by the caller."""
-        return FormatError(f"{self.where}:{self.line(place)}: {sentence(message)}")
+    def error(self, message: str, index: int | None = None) -> FormatError:
+        """Return an error at a token, by default the last one read, for the caller to raise."""
+        return FormatError(f"{self.where}:{self.line(index)}: {one_line(message)}")
 
     def peek(self) -> str | None:
-        """The next token, left in place; None at the end of the file."""
+        """Return the next token without reading it, or None at the end of the file."""
         return self.all[self.at] if self.at < len(self.all) else None
 
     def next(self, expected: str) -> str:
-        """The next token; `expected` says what it should be."""
+        """Read and return the next token; `expected` describes it in errors."""
         if self.at >= len(self.all):
             self._fail(expected)
         self.at += 1
         return self.all[self.at - 1]
 
     def expect(self, *tokens: str) -> None:
-        """Go past these tokens."""
+        """Read these tokens. Raise `FormatError` at the first that differs."""
         for token in tokens:
             if self.peek() != token:
                 self._fail(f"'{token}'")
             self.at += 1
 
     def skip(self, token: str) -> bool:
-        """Go past a token if it is next; whether it was."""
+        """Read a token if it is the next one, and return whether it was."""
         if self.peek() == token:
             self.at += 1
             return True
         return False
 
     def name(self, expected: str) -> str:
-        """The next token as a name, without quotes."""
+        """Read the next token as a name and return it without quotes."""
         token = self.next(expected)
         if token in self._brackets:
             self.at -= 1
@@ -92,7 +97,7 @@ class TokenStream:
         return unquoted(token)
 
     def names_until(self, end: str, expected: str) -> list[str]:
-        """Names up to a token, which is passed, with or without commas between them."""
+        """Read the names up to and including the token `end`, with or without commas between them."""
         found = []
         while not self.skip(end):
             found.append(self.name(f"{expected} or '{end}'"))
@@ -100,16 +105,19 @@ class TokenStream:
         return found
 
     def child_and_parents(self, expected: str) -> tuple[str, list[str], int]:
-        """The names in `(child | parents)` or `(child)`, and the place of the child; several children are an error."""
+        """Read `(child | parents)` or `(child)`: the names, and the index of the child's token.
+
+        Several children are an error.
+        """
         self.expect("(")
-        child, place = self.name(expected), self.at - 1
+        child, index = self.name(expected), self.at - 1
         if self.skip("|"):
-            return child, self.names_until(")", "a parent"), place
+            return child, self.names_until(")", "a parent"), index
         self.expect(")")
-        return child, [], place
+        return child, [], index
 
     def skip_past(self, end: str) -> None:
-        """Go past the next `end`."""
+        """Skip all tokens up to and including the next `end`."""
         try:
             self.at = self.all.index(end, self.at) + 1
         except ValueError:
@@ -117,25 +125,24 @@ class TokenStream:
             self._fail(f"'{end}'")
 
     def until(self, end: str) -> list[str]:
-        """All tokens up to the next `end`, which is passed."""
+        """Read all tokens up to and including the next `end`, and return those before it."""
         first = self.at
         self.skip_past(end)
         return self.all[first : self.at - 1]
 
-    def later(self, place: int | None = None) -> Callable[[], int]:
-        """The line of a token, found when it is called for; by default of the last one read."""
-        place = max(0, self.at - 1) if place is None else place
-        return lambda: self.line(place)
+    def lazy_line(self, index: int) -> Callable[[], int]:
+        """Return a function that finds the line of a token when it is called."""
+        return lambda: self.line(index)
 
     def number(self, expected: str, valid: Callable[[float], bool] = math.isfinite) -> float:
-        """The next token as a number, without quotes."""
+        """Read the next token, which may be quoted, as a number."""
         token = unquoted(self.next(expected))
         if not is_number(token, valid):
             raise self.error(f"expected {expected}, found {brief(token)}")
         return float(token)
 
     def numbers(self, tokens: list[str], what: str, valid: Callable[[float], bool] = math.isfinite) -> list[float]:
-        """Tokens that were just read as numbers; commas between them are left out."""
+        """Return the tokens that were just read as numbers, without the commas between them."""
         try:
             values = [float(t) for t in tokens if t != ","]
             fine = all(map(valid, values)) and "_" not in "".join(tokens)
@@ -149,7 +156,7 @@ class TokenStream:
         return values
 
     def skip_block(self) -> None:
-        """Go past a block in braces, the first of which is next; blocks may be nested."""
+        """Skip a block in braces, which begins at the next token; blocks may be nested."""
         self.expect("{")
         depth = 1
         while depth:
@@ -161,27 +168,27 @@ class TokenStream:
         raise self.error(f"expected {expected}, found {found}", min(self.at, len(self.all) - 1))
 
 
-def sentence(message: str) -> str:
-    """A message on one line and of bounded length, whatever the names in it.
+def one_line(message: str) -> str:
+    """Return a message on one line and of bounded length, whatever names it contains.
 
     Examples:
-        >>> sentence("found 'a\\nb'")
+        >>> one_line("found 'a\\nb'")
         "found 'a b'"
     """
     line = "".join(c if c.isprintable() else " " for c in message)
     line = " ".join(line.split())
-    return line if len(line) <= _MAX_SENTENCE else f"{line[:_MAX_SENTENCE]}..."
+    return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]}..."
 
 
 def unquoted(token: str) -> str:
-    """A name without its quotes."""
+    """Return a name without its quotes."""
     if len(token) >= 2 and token[0] == token[-1] == '"':
         return re.sub(r"\\(.)", r"\1", token[1:-1])
     return token
 
 
 def is_number(token: str, valid: Callable[[float], bool] = math.isfinite) -> bool:
-    """Whether a token is a number that is valid."""
+    """Return whether a token is a number for which `valid` holds."""
     try:
         return "_" not in token and valid(float(token))  # Python reads 1_000 as a number
     except ValueError:
@@ -189,5 +196,5 @@ def is_number(token: str, valid: Callable[[float], bool] = math.isfinite) -> boo
 
 
 def quoted(name: str) -> str:
-    """A name in quotes, with a backslash before the quotes and backslashes in it."""
+    """Return a name in quotes, with a backslash before each quote and backslash in it."""
     return '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""Weighted constraint satisfaction problems as toulbar2 reads them (`.wcsp`).
+"""Weighted constraint satisfaction problems in the format of toulbar2 (`.wcsp`).
 
     example 2 3 2 100     name, number of variables, largest domain, number of cost functions, top
     2 3                   domain sizes
@@ -7,9 +7,9 @@
     1 0 100               a cost of top or more forbids the tuple
     0 7 0                 a constant
 
-Costs are whole numbers to be added up and minimised, so log phi = -cost / scale. The scale is 1 unless the
-name says otherwise: `write_wcsp` ends it with `:scale=S`, and `:constant=C` where positive log potentials
-had to be taken out of the tables, since costs must not be negative. Other programs see a mere name.
+Costs are whole numbers whose sum is minimised, so log phi = -cost / scale. The scale is 1 unless the name of the
+problem sets it: `write_wcsp` ends the name with `:scale=S`. It adds `:constant=C` if it moved positive log potentials
+out of the tables, since costs must not be negative. Other programs read this as part of the name.
 A function whose list of tuples is shorter than its table becomes a `SparseTable`.
 """
 
@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import OptionError
 from equifactor.base.files import label, read_bytes, split_name
 from equifactor.formats.dense_tables import MAX_ENTRIES, DenseTables, ListedValues
-from equifactor.formats.wcsp_writer import write_wcsp
-from equifactor.formats.words import Words, shown
+from equifactor.formats.wcsp_writer import check_scale, write_wcsp
+from equifactor.formats.words import Words, first_repeated, shown
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
@@ -40,31 +39,30 @@ _NAME = re.compile(r".*:scale=([0-9.e+-]+)(?::constant=([0-9.e+-]+))?")
 
 
 def read_wcsp(path: PathLike, *, scale: float | None = None) -> FactorGraph:
-    """Read a toulbar2 problem with its cost functions given by tuples.
+    """Read a toulbar2 problem whose cost functions are lists of tuples.
 
     Args:
         path: the file.
-        scale: log phi = -cost / scale; None takes the scale from the problem's name, or 1.
+        scale: log phi = -cost / scale; None takes the scale from the name of the problem, or 1.
 
-    Cost functions given by a keyword (`salldiff`, `knapsack`, ...) raise `FormatError`, as all other faults.
-    Time and memory are linear in the size of the file and the tables, of which a short list of tuples makes none.
+    Raises `FormatError`, also for cost functions given by a keyword (`salldiff`, `knapsack`, ...).
+    Time and memory are linear in the size of the file and of the dense tables.
     """
-    if scale is not None and not 0 < scale < math.inf:
-        raise OptionError(f"scale must be a number above 0, found {scale!r}")
+    check_scale(scale)
     where = label(path)
     reader = _WcspReader(Words(read_bytes(path), where), where)
     return reader.read(scale, name=split_name(path)[0])
 
 
 class _WcspReader:
-    """Reads the words of a file in one pass."""
+    """A reader that takes the words of a file in one pass."""
 
     def __init__(self, words: Words, where: str) -> None:
         self.words = words
         self.tables = DenseTables(where)
         self.card: list[int] = []
         self.top = 0
-        self.shared: list[ListedValues] = []  # functions to reuse
+        self.shared: list[ListedValues] = []  # functions that later functions may reuse
 
     def read(self, scale: float | None, name: str | None) -> FactorGraph:
         words = self.words
@@ -74,10 +72,10 @@ class _WcspReader:
         max_card = words.integer("the largest domain size", 0)
         num_functions = words.integer("the number of cost functions", 0)
         self.top = words.integer("the cost of forbidden tuples (top)", 1)
-        words.room(num_vars + 3 * num_functions, "words or more for the domains and cost functions")
+        words.require(num_vars + 3 * num_functions, "words or more for the domains and cost functions")
         self.card = [words.integer(f"the domain size of variable {i}", 1, max_card) for i in range(num_vars)]
         if sum(self.card) > MAX_ENTRIES:
-            raise words.error(f"expected at most {MAX_ENTRIES} states in all domains, found {sum(self.card)}")
+            raise words.error(f"expected at most {MAX_ENTRIES} states in all domains together, found {sum(self.card)}")
         for a in range(num_functions):
             self._function(a, scale)
         words.end()
@@ -86,7 +84,7 @@ class _WcspReader:
         return self.tables.graph(self.card, log=True, name=name)
 
     def _name(self) -> tuple[float, float]:
-        """The scale and the constant that `write_wcsp` has put into the problem's name."""
+        """Read the name of the problem; return the scale and the constant that `write_wcsp` put into it."""
         found = _NAME.fullmatch(self.words.word("the name of the problem"))
         if found is None:
             return 1.0, 0.0
@@ -102,18 +100,17 @@ class _WcspReader:
         words = self.words
         arity = words.integer(f"the arity of cost function {a}")
         is_shared, arity = arity < 0, abs(arity)
-        words.room(arity + 2, f"words or more for cost function {a}")
+        words.require(arity + 2, f"words or more for cost function {a}")
         expected = f"a variable of cost function {a}"
         scope = [words.integer(expected, 0, len(self.card) - 1) for _ in range(arity)]
-        if len(set(scope)) < arity:
-            twice = next(i for i in scope if scope.count(i) > 1)
-            raise words.error(f"expected different variables in cost function {a}, found {twice} more than once")
+        if (twice := first_repeated(scope)) is not None:
+            raise words.error(f"cost function {a} names variable {twice} more than once. Its variables must differ.")
         default = words.integer(f"the default cost of cost function {a}")
         next_word = words.peek() or b"0"
         if default == -1 and not next_word.lstrip(b"+-").isdigit():
             raise words.error(
-                f"expected cost function {a} as a list of tuples, found the keyword {shown(next_word)}; "
-                "cost functions given by keyword are not supported"
+                f"expected cost function {a} as a list of tuples, found the keyword {shown(next_word)}. "
+                "Cost functions given by a keyword are not supported."
             )
         num_tuples = words.integer(f"the number of tuples of cost function {a}")
         shape = tuple(self.card[i] for i in scope)
@@ -135,8 +132,8 @@ class _WcspReader:
 
     def _tuples(self, a: int, shape: tuple[int, ...], num_tuples: int, default: float) -> ListedValues:
         words = self.words
-        words.room(num_tuples * (len(shape) + 1), f"words for the tuples of cost function {a}")
-        costs: dict[int, float] = {}  # by the place in the table, a Python number of any size
+        words.require(num_tuples * (len(shape) + 1), f"words for the tuples of cost function {a}")
+        costs: dict[int, float] = {}  # by the index in the flat table, a Python integer of any size
         states = array("q")
         for _ in range(num_tuples):
             entry = 0
@@ -147,20 +144,21 @@ class _WcspReader:
             if entry not in costs:
                 states.extend(row)
             if costs.setdefault(entry, cost) != cost:
-                raise words.error(f"expected each tuple of cost function {a} once, found one again with another cost")
+                raise words.error(f"cost function {a} lists the tuple {tuple(row)} twice, with different costs.")
         listed = np.array(states, np.int64).reshape(len(costs), len(shape))
         return ListedValues(shape, default, listed, list(costs), np.array(list(costs.values())))
 
     def _reuse(self, a: int, shape: tuple[int, ...], number: int) -> ListedValues:
-        """The tuples of an earlier function that a negative arity has marked as shared."""
+        """Return the tuples of an earlier function, which a negative arity marked as shared."""
         if number > len(self.shared):
             raise self.words.error(
-                f"expected the number of tuples of cost function {a}, or minus the number of one of the "
-                f"{len(self.shared)} shared functions before it, found {-number}"
+                f"expected the number of tuples of cost function {a}, or the negative number of a shared function "
+                f"before it (there are {len(self.shared)}), found {-number}"
             )
         listed = self.shared[number - 1]
         if listed.shape != shape:
             raise self.words.error(
-                f"expected variables with domains {listed.shape} as in shared function {number}, found {shape}"
+                f"cost function {a} reuses shared function {number}, whose variables have {listed.shape} states. "
+                f"Its own variables have {shape} states."
             )
         return listed

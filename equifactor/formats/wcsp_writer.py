@@ -1,4 +1,4 @@
-"""Writing factor graphs as toulbar2 problems, with log potentials rounded to whole costs."""
+"""Writing factor graphs as toulbar2 problems, with log potentials rounded to integer costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from equifactor.base.files import write_text
 from equifactor.factors.clause import Clause
 from equifactor.factors.dense_graph import with_tables
 from equifactor.factors.sparse import SparseTable
-from equifactor.formats.decimals import BLOCK
+from equifactor.formats.decimals import ENTRIES_AT_ONCE
 from equifactor.formats.evidence import evidence_as_factors
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.factor_rows import merged
@@ -27,26 +27,25 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
 
-DIGITS = 7  # significant digits kept of the largest cost, unless fewer are exact
-MAX_COST = 2**60  # the most that all costs may add up to, so that every program can add them in 64 bits
+DIGITS = 7  # Significant digits of the largest cost that are kept, unless fewer are exact. Chosen by hand.
+MAX_COST = 2**60  # The largest sum of all costs, so that every program can add them in 64 bits.
 
 
 def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None) -> None:
-    """Write a toulbar2 problem whose cheapest assignment is the most probable one up to rounding.
+    """Write a toulbar2 problem whose cheapest assignment is the most probable one, up to rounding.
 
     Args:
-        graph: any factor graph; observed variables get a function that forbids their other states.
+        graph: any factor graph; each observed variable gets a function that forbids its other states.
         path: the file.
-        scale: cost = -log phi * scale, rounded to a whole number. None takes the smallest power of ten that
-            makes all costs whole, or else the one that keeps 7 digits of the largest. The name records it.
+        scale: cost = -log phi * scale, rounded to an integer. None takes the smallest power of ten that makes all
+            costs integers, or else the one that keeps 7 digits of the largest. The name of the problem records it.
 
-    Costs are not negative: tables with potentials above 1 are divided by their largest, and the product of
-    these goes into the name as `:constant=`. Sparse tables and clauses stay lists of tuples beside a default cost;
-    factors of other kinds become tables, and `ModelError` is raised where one would have more than 2^20 entries.
-    Cost O(T).
+    Costs are not negative: a table with potentials above 1 is divided by its largest potential, and the logarithm of
+    the product of these divisors goes into the name as `:constant=`. Sparse tables and clauses stay lists of tuples
+    with a default cost. Other structured factors become dense tables; raises `ModelError` if one of them would have
+    more than 2^20 entries. Cost O(T).
     """
-    if scale is not None and not 0 < scale < math.inf:
-        raise OptionError(f"scale must be a number above 0, found {scale!r}")
+    check_scale(scale)
     graph = with_tables(evidence_as_factors(graph), "a .wcsp file", keep=[SparseTable.number, Clause.number])
     graph = clauses_as_sparse(graph)
     ptr = graph.structure.table_ptr
@@ -59,36 +58,40 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
         costs = np.rint(costs * scale)
     top = math.fsum(max_per_table(costs, ptr)) + 1  # above every sum of costs
     if top > MAX_COST:
-        raise ModelError(
-            f"at scale {scale:g} the costs add up to {top:.3g}, more than 2^60; write with a smaller scale"
-        )
+        raise ModelError(f"With scale={scale:g} the costs add up to {top:.3g}, more than 2^60. Pass a smaller scale.")
     costs[forbidden] = top
     name = _name(graph.name, scale, math.fsum(shifts))
     write_text(path, _text(graph, costs.astype(np.int64), int(top), name))
 
 
+def check_scale(scale: float | None) -> None:
+    """Raise `OptionError` unless the scale is None or a finite number above 0."""
+    if scale is not None and not 0 < scale < math.inf:
+        raise OptionError(f"The option scale must be a finite number above 0, found {scale!r}.")
+
+
 def clauses_as_sparse(graph: FactorGraph) -> FactorGraph:
-    """The same graph with sparse tables that list the one configuration which violates a clause."""
+    """Replace each clause by a sparse table that lists the one assignment that violates it."""
     s = graph.structure
     if s.kinds is None or not np.any(s.kinds.kind == Clause.number):
         return graph
     rows = s.rows(graph.log_phi)
-    places, others = np.flatnonzero(rows.kind == Clause.number), np.flatnonzero(rows.kind != Clause.number)
-    clauses = rows.take(places).as_kind(SparseTable.number)
-    values = np.column_stack((np.zeros(len(places)), clauses.log_values)).ravel()
-    clauses = clauses.with_values(2 * np.arange(len(places) + 1), values)
-    changed = merged([(others, rows.take(others)), (places, clauses.with_words(clauses.word_ptr, 1 - clauses.words))])
+    chosen, others = np.flatnonzero(rows.kind == Clause.number), np.flatnonzero(rows.kind != Clause.number)
+    clauses = rows.take(chosen).as_kind(SparseTable.number)
+    values = np.column_stack((np.zeros(len(chosen)), clauses.log_values)).ravel()
+    clauses = clauses.with_values(2 * np.arange(len(chosen) + 1), values)
+    changed = merged([(others, rows.take(others)), (chosen, clauses.with_words(clauses.word_ptr, 1 - clauses.words))])
     structure = Structure.of_rows(s.card, changed, variable_names=s.variable_names, state_names=s.state_names)
     return FactorGraph.trusted(structure, changed.log_values, graph.observed, graph.name)
 
 
 def max_per_table(values: FloatArray, table_ptr: IntArray) -> FloatArray:
-    """The largest entry [F] of each table; no table is empty."""
+    """Return the largest entry [F] of each table; no table is empty."""
     return np.maximum.reduceat(values, table_ptr[:-1]) if len(table_ptr) > 1 else np.zeros(0)
 
 
 def default_scale(costs: FloatArray) -> float:
-    """The smallest power of ten that makes all costs whole, or else the one that keeps 7 digits of the largest."""
+    """Return the smallest power of ten that makes all costs integers, or else the one that keeps 7 digits."""
     largest = float(costs.max(initial=0.0))
     if largest == 0:
         return 1.0
@@ -114,14 +117,14 @@ def _text(graph: FactorGraph, costs: IntArray, top: int, name: str) -> Iterator[
     for a in range(graph.num_factors):
         default, states, listed = _tuples(structure, a, costs[structure.table_ptr[a] : structure.table_ptr[a + 1]])
         yield " ".join(map(str, [len(structure.scope(a)), *structure.scope(a).tolist(), default, len(listed)]))
-        for start in range(0, len(listed), BLOCK):
-            rows = np.column_stack((states[start : start + BLOCK], listed[start : start + BLOCK]))
+        for start in range(0, len(listed), ENTRIES_AT_ONCE):
+            rows = np.column_stack((states[start : start + ENTRIES_AT_ONCE], listed[start : start + ENTRIES_AT_ONCE]))
             yield "".join(["\n" + " ".join(map(str, row)) for row in rows.tolist()])
         yield "\n"
 
 
 def _tuples(s: Structure, a: int, costs: IntArray) -> tuple[int, IntArray, IntArray]:
-    """The default cost of a factor, given the costs of its log values; its tuples [n, arity] and their costs [n]."""
+    """Return the default cost of a factor, its tuples [n, arity] and their costs [n]; `costs` are of its log values."""
     if s.kinds is not None and s.kinds.kind[a] != TABLE:
         words = s.kinds.words[s.kinds.word_ptr[a] : s.kinds.word_ptr[a + 1]]
         return int(costs[0]), words.reshape(len(costs) - 1, len(s.scope(a))), costs[1:]
@@ -129,5 +132,6 @@ def _tuples(s: Structure, a: int, costs: IntArray) -> tuple[int, IntArray, IntAr
     default = int(values[np.argmax(counts)])  # the most frequent cost needs no tuples
     listed = np.flatnonzero(costs != default)
     edges = slice(s.scope_ptr[a], s.scope_ptr[a + 1])
-    states = listed[:, None] // s.stride[edges] % s.card[s.scope(a)]  # a scope may have more variables than axes
+    # Not unravel_index: a scope may have more variables than numpy has axes.
+    states = listed[:, None] // s.stride[edges] % s.card[s.scope(a)]
     return default, states, costs[listed]

@@ -1,41 +1,48 @@
-"""The words of a text file one by one, with the line numbers that make errors useful."""
+"""The words of a text file one by one, with line numbers for errors."""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeVar
 
 from equifactor.base.errors import FormatError
 
-INT64_MAX = 2**63 - 1
+_T = TypeVar("_T")
+
+INT64_MAX = 2**63 - 1  # The largest integer of 64 bits.
+_FIRST_WORD = re.compile(rb"\s*(\S*)")
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 _NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)", re.IGNORECASE)
-_MAX_DIGITS = 40  # longer integers are out of every range here; Python's own limit would raise ValueError
-_SHOWN = 40  # characters of a word that an error repeats at most
+# Characters of an integer that is converted. Longer ones are outside of 64 bits; Python raises ValueError above 4,300.
+_MAX_DIGITS = 40
+_MAX_SHOWN = 40  # Characters of a word that an error shows at most. Chosen by hand.
 
 
 def shown(word: bytes) -> str:
-    """A word as errors show it: quoted, control and non-UTF-8 bytes escaped, shortened.
+    """Return a word as errors show it: quoted and shortened, with control and non-UTF-8 bytes escaped.
 
     Examples:
         >>> print(shown(b"12x"), shown(bytes([0, 255])))
         '12x' '\\x00\\xff'
     """
-    text = word[: 4 * _SHOWN].decode("utf-8", "backslashreplace")
+    text = word[: 4 * _MAX_SHOWN].decode("utf-8", "backslashreplace")
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return f"'{text[:_SHOWN]}...'" if len(text) > _SHOWN or len(word) > 4 * _SHOWN else f"'{text}'"
+    return f"'{text[:_MAX_SHOWN]}...'" if len(text) > _MAX_SHOWN or len(word) > 4 * _MAX_SHOWN else f"'{text}'"
 
 
 class Words:
-    """Whitespace-separated words of a file, in order; complaints read `FILE:LINE: expected X, found Y`.
+    """The whitespace-separated words of a file, in order. Errors read `FILE:LINE: expected X, found Y`.
 
     Args:
-        data: the whole file; words are cut from it lazily, so memory stays O(1) beyond it.
+        data: the whole file; words are cut from it one at a time, so memory stays O(1) beyond it.
         where: the file's name in errors.
         comment: the character that starts a comment, which then runs to the end of the line.
-        first_line: number of the line that `data` begins on, for a piece of a larger file.
-        end: what errors call the end of `data`.
+        first_line: the number of the line that `data` begins on, for a piece of a larger file.
+        end: how errors call the end of `data`.
     """
 
     __slots__ = ("_counted", "_counted_line", "_data", "_end", "_match", "_start", "_stop", "_where")
@@ -50,7 +57,7 @@ class Words:
         end: str = "the end of the file",
     ) -> None:
         mark = re.escape(comment.encode())
-        # Possessive repeats: a match that fails (the end of the file) must not be tried in every other way.
+        # Possessive repeats: a match that fails at the end of the file must not backtrack.
         pattern = rb"(?:\s++|%b[^\n]*+)*+([^\s%b]++)" % (mark, mark) if comment else rb"\s*+(\S++)"
         self._match = re.compile(pattern).match
         self._data = data
@@ -61,27 +68,27 @@ class Words:
 
     @property
     def line(self) -> int:
-        """The line of the last word read; all calls together cost O(size of the file)."""
+        """The line of the last word read. All calls together cost O(size of the file)."""
         if self._start > self._counted:
             self._counted_line += self._data.count(b"\n", self._counted, self._start)
             self._counted = self._start
         return self._counted_line
 
     def error(self, message: str) -> FormatError:
-        """An error at the last word read, to be raised by the caller."""
+        """Return an error at the last word read, for the caller to raise."""
         return FormatError(f"{self._where}:{self.line}: {message}")
 
     def peek(self) -> bytes | None:
-        """The next word, left in place; None at the end of the file."""
+        """Return the next word without reading it, or None at the end of the file."""
         found = self._match(self._data, self._stop)
         return found[1] if found else None
 
     def word(self, expected: str) -> str:
-        """The next word as text; `expected` says what it should be."""
+        """Read the next word as text; `expected` describes it in errors."""
         return self._next(expected).decode("utf-8", "backslashreplace")
 
     def integer(self, expected: str, low: int | None = None, high: int | None = None) -> int:
-        """The next word as a whole number from `low` to `high`, both allowed; always within 64 bits."""
+        """Read the next word as a whole number from `low` to `high`, inclusive, and always within 64 bits."""
         word = self._next(expected)
         if not _INTEGER.fullmatch(word):
             raise self.error(f"expected {expected}, found {shown(word)}")
@@ -93,28 +100,28 @@ class Words:
         return value
 
     def number(self, expected: str, low: float = -math.inf, high: float = sys.float_info.max) -> float:
-        """The next word as a float from `low` to `high`; by default `-inf` is allowed, `inf` and NaN not."""
+        """Read the next word as a float from `low` to `high`. By default `-inf` is allowed, `inf` and NaN are not."""
         word = self._next(expected)
         if not _NUMBER.fullmatch(word):
             raise self.error(f"expected {expected}, found {shown(word)}")
         value = float(word)
         if not low <= value <= high:
             limit = f" of at least {low:g}" if low > -math.inf and value < low else ""
-            limit = limit or ", a finite one" * (high == sys.float_info.max) or f" of at most {high:g}"
+            limit = limit or " (a finite number)" * (high == sys.float_info.max) or f" of at most {high:g}"
             raise self.error(f"expected {expected}{limit}, found {shown(word)}")
         return value
 
-    def room(self, count: int, what: str) -> None:
-        """Refuse to go on when the rest of the file is too short for `count` more words.
+    def require(self, count: int, what: str) -> None:
+        """Raise `FormatError` if the rest of the file is too short for `count` more words.
 
-        Call it before anything is allocated from a count in the file: a header may announce 10^12 entries.
+        Call it before allocating memory for a count in the file: a header may announce 10^12 entries.
         """
         left = len(self._data) - self._stop
         if count > (left + 1) // 2:  # a word takes a character and a separator
             raise self.error(f"expected {count} {what}, found only {left} more bytes in the file")
 
     def end(self) -> None:
-        """Refuse anything after the last word."""
+        """Raise `FormatError` if any word is left."""
         if (word := self.peek()) is not None:
             self._next("")
             raise self.error(f"expected {self._end}, found {shown(word)}")
@@ -125,6 +132,19 @@ class Words:
             raise self.error(f"expected {expected}, found {self._end}")
         self._start, self._stop = found.span(1)
         return found[1]
+
+
+def first_repeated(values: Sequence[_T]) -> _T | None:
+    """Return the first value that occurs more than once, or None if all values differ."""
+    counts = Counter(values)
+    return next((value for value in values if counts[value] > 1), None)
+
+
+def first_word(data: bytes) -> tuple[bytes, int]:
+    """Return the first word of a file, empty if it has no words, and the offset where the word ends."""
+    match = _FIRST_WORD.match(data)
+    assert match is not None  # the pattern matches any text
+    return match[1], match.end(1)
 
 
 def _range(low: int | None, high: int | None) -> str:

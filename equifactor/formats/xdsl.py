@@ -1,4 +1,4 @@
-"""Bayesian networks as GeNIe and SMILE write them (`.xdsl`).
+"""Bayesian networks in the format of GeNIe and SMILE (`.xdsl`).
 
 <smile version="1.0" id="alarm"><nodes>
   <cpt id="HR"><state id="LOW"/><state id="HIGH"/><parents>CO</parents><probabilities>0.9 0.1 ..</probabilities></cpt>
@@ -6,9 +6,9 @@
   <noisymax id="N"> .. <strengths>0 1</strengths><parameters>0.3 0.7  0 1  0.1 0.9</parameters></noisymax>
 </nodes></smile>
 
-In probabilities the child runs fastest, then the last parent. The states of a noisy-max child are ordered from the
-strongest to the one without effect. Its strengths list the states of each parent in the same order, and its
-parameters have a distribution of the child for each of them, and at the end one for the leak.
+In `probabilities` the child runs fastest, then the last parent. The states of a noisy-max child are ordered from the
+strongest to the state without effect. `strengths` lists the states of each parent, the strongest first. `parameters`
+has a distribution of the child for each of these states, and at the end one for the leak.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.errors import brief
 from equifactor.base.files import label, read_bytes, split_name
 from equifactor.factors.noisy_or import NoisyOr
-from equifactor.formats.network_builder import ROUNDING, NetworkBuilder
+from equifactor.formats.network_builder import NetworkBuilder, as_table
 from equifactor.formats.xdsl_writer import NAME, NUMBER, STATES, write_xdsl
 from equifactor.formats.xml_elements import XmlElement, read_xml
+from equifactor.graph.parents import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,10 +39,10 @@ __all__ = ["read_xdsl", "write_xdsl"]
 
 
 def read_xdsl(path: PathLike) -> FactorGraph:
-    """Read a Bayesian network: a factor per variable over its parents and, last, itself. Raises `FormatError`.
+    """Read a Bayesian network: one factor per variable over its parents and, last, itself. Raises `FormatError`.
 
-    A noisy-max node whose variables are all binary and whose parents have no effect in their last state becomes a
-    `NoisyOr`, any other one a table.
+    A noisy-max node becomes a `NoisyOr` if all its variables are binary and the weaker state of each parent has no
+    effect. Every other noisy-max node becomes a table.
     """
     where = label(path)
     root = read_xml(read_bytes(path), where)
@@ -48,13 +50,13 @@ def read_xdsl(path: PathLike) -> FactorGraph:
         raise root.error(f"expected <smile> as the outermost element, found <{root.tag[:40]}>")
     nodes = root.first("nodes")
     if nodes is None:
-        raise root.error("expected <nodes> in <smile>, found none")
+        raise root.error("the element <smile> has no <nodes>.")
     for dynamic in root.all("dynamic"):
-        raise dynamic.error("expected a network without plates, found <dynamic>: it is not supported")
+        raise dynamic.error("the network has plates (<dynamic>), which are not supported.")
     reader = _XdslReader(where)
     found = [_XdslNode.read(node) for node in nodes.children]
     if all(node.number is not None for node in found):
-        found.sort(key=lambda node: node.number or 0)  # their order before parents had to come first
+        found.sort(key=lambda node: node.number or 0)  # the order of the graph; in the file parents come first
     for node in found:
         reader.add(node)
     for node in found:
@@ -64,20 +66,21 @@ def read_xdsl(path: PathLike) -> FactorGraph:
 
 @dataclass(frozen=True, eq=False)
 class _XdslNode:
-    """A node of the file, with the names and orders that `write_xdsl` has left in properties."""
+    """A node of the file, with the names and orders that `write_xdsl` stored in its properties."""
 
     element: XmlElement
     id: str
     state_ids: list[str]
     name: str
     states: list[str]
-    order: IntArray  # the places in the file of the states, in their order in the graph
-    number: int | None
+    order: IntArray  # [states] the index in the file of each state of the graph
+    number: int | None  # the number of the variable in the graph, if the file has it
 
     @classmethod
     def read(cls, node: XmlElement) -> _XdslNode:
-        if node.tag not in _KINDS:
-            raise node.error(f"expected nodes of kinds {', '.join(_KINDS)}; found <{node.tag[:40]}>: it is unsupported")
+        if node.tag not in _NODE_READERS:
+            supported = " or ".join(f"<{tag}>" for tag in _NODE_READERS)
+            raise node.error(f"expected {supported}, found <{node.tag[:40]}>, which is not supported")
         own = node.attribute("id")
         ids = [state.attribute("id") for state in node.all("state")]
         properties = {p.attributes.get("id"): p for p in node.all("property")}
@@ -93,29 +96,29 @@ class _XdslNode:
 
 
 def _text_of(element: XmlElement) -> str:
-    """A name as JSON holds it, whatever its characters."""
+    """Return the name in an element, a JSON string."""
     try:
         name = json.loads(element.text)
     except (ValueError, RecursionError):
         name = None
     if not isinstance(name, str):
-        raise element.error("expected a name in quotes, found something else")
+        raise element.error(f"expected a name in quotes, found {brief(element.text)}")
     return name
 
 
 def _pairs(element: XmlElement, ids: list[str]) -> list[list[str]]:
-    """The identifier and the name of each state, in the order of the graph."""
+    """Return the identifier and the name of each state, in the order of the graph."""
     try:
         pairs = json.loads(element.text)
         if sorted(i for i, _ in pairs) == sorted(ids) and all(isinstance(name, str) for _, name in pairs):
             return pairs
     except (ValueError, TypeError, RecursionError):
         pass
-    raise element.error(f"expected an identifier and a name of each of {len(ids)} states, found something else")
+    raise element.error(f"expected the identifier and name of each of {len(ids)} states, found {brief(element.text)}")
 
 
 class _XdslReader:
-    """Adds the nodes of a file to a network."""
+    """A reader that adds the nodes of a file to a network."""
 
     def __init__(self, where: str) -> None:
         self.network = NetworkBuilder(where)
@@ -124,21 +127,21 @@ class _XdslReader:
     def add(self, node: _XdslNode) -> None:
         self.network.add_node(node.name, node.states, node.element.at)
         if self.nodes.setdefault(node.id, node) is not node:
-            raise node.element.error(f"expected each node once, found '{node.id}' again")
+            raise node.element.error(f"the file declares node '{node.id}' twice.")
 
     def add_distribution(self, node: _XdslNode) -> None:
         listed = node.element.first("parents")
         ids = listed.text.split() if listed is not None else []
         unknown = next((i for i in ids if i not in self.nodes), None)
         if unknown is not None and listed is not None:
-            raise listed.error(f"expected parents of '{node.id}' that the file declares, found '{unknown[:40]}'")
-        _KINDS[node.element.tag](self, node, [self.nodes[i] for i in ids])
+            raise listed.error(f"the file does not declare '{unknown[:40]}', which it uses as a parent of '{node.id}'.")
+        _NODE_READERS[node.element.tag](self, node, [self.nodes[i] for i in ids])
 
     def _shape(self, node: _XdslNode, parents: list[_XdslNode]) -> tuple[int, ...]:
         return self.network.shape(node.name, [p.name for p in parents], node.element.at)
 
     def _add_table(self, node: _XdslNode, parents: list[_XdslNode], table: FloatArray) -> None:
-        """A table [*parents, child] with the states in the order of the file."""
+        """Add a table [*parents, child] whose states are in the order of the file."""
         for axis, variable in enumerate((*parents, node)):
             if np.any(variable.order != np.arange(len(variable.order))):
                 table = np.take(table, variable.order, axis)
@@ -148,9 +151,7 @@ class _XdslReader:
         shape = self._shape(node, parents)
         listed = _part(node, "probabilities")
         values = listed.numbers(f"a probability of '{node.id}'")
-        if len(values) != math.prod(shape):
-            raise listed.error(f"expected {math.prod(shape)} probabilities of '{node.id}', found {len(values)}")
-        self._add_table(node, parents, np.array(values).reshape(shape))
+        self._add_table(node, parents, as_table(node.id, values, shape, listed.error))
 
     def deterministic(self, node: _XdslNode, parents: list[_XdslNode]) -> None:
         shape = self._shape(node, parents)
@@ -162,7 +163,7 @@ class _XdslReader:
         wrong = next((word for word in words if word not in number), None)
         if wrong is not None:
             raise listed.error(
-                f"expected a state of '{node.id}', one of {', '.join(number)[:80]}; found '{wrong[:40]}'"
+                f"expected a state of '{node.id}' (one of {', '.join(number)[:80]}), found '{wrong[:40]}'"
             )
         self._add_table(node, parents, np.eye(shape[-1])[[number[word] for word in words]].reshape(shape))
 
@@ -173,7 +174,7 @@ class _XdslReader:
         leak, by_parent = columns[-1], np.split(columns[:-1], np.cumsum([len(p.states) for p in parents]))[:-1]
         binary = len(node.states) == 2 and all(len(p.states) == 2 for p in parents)
         if parents and binary and all(c[1, 0] == 0 and c[1, 1] == 1 for c in by_parent):
-            # The first state of the child in the file is the active one; in the graph they may be swapped.
+            # In the file the first state of the child is the active one; in the graph the two may be swapped.
             active = [p.order.tolist().index(s[0]) == 1 for p, s in zip(parents, strengths, strict=True)]
             active.append(node.order.tolist().index(0) == 1)
             inhibitors = [float(c[0, 1]) for c in by_parent]
@@ -181,7 +182,7 @@ class _XdslReader:
             self.network.add_noisy_or(node.name, [p.name for p in parents], factor, node.element.at)
             return
         shape = self._shape(node, parents)
-        # The child is at most as strong as a state where the leak and all parents keep it so: a product of sums.
+        # The child is at most as strong as a state if the leak and all parents leave it so: a product of sums.
         below = np.broadcast_to(_from_the_end(leak), shape)
         for axis, (c, s) in enumerate(zip(by_parent, strengths, strict=True)):
             of_state = _from_the_end(c)[np.argsort(s)]
@@ -191,7 +192,7 @@ class _XdslReader:
         self._add_table(node, parents, np.maximum(table, 0.0))
 
     def _strengths(self, node: _XdslNode, parents: list[_XdslNode]) -> list[list[int]]:
-        """The states of each parent, the strongest first."""
+        """Return the states of each parent, the strongest first."""
         cards = [len(p.states) for p in parents]
         listed = node.element.first("strengths")
         if listed is None:
@@ -199,11 +200,11 @@ class _XdslReader:
         numbers = listed.numbers("the number of a state")
         found = [list(map(int, part)) for part in np.split(np.array(numbers), np.cumsum(cards)[:-1])] if cards else []
         if len(numbers) != sum(cards) or any(sorted(s) != list(range(d)) for s, d in zip(found, cards, strict=True)):
-            raise listed.error(f"expected the {sum(cards)} states of the parents of '{node.id}', each once")
+            raise listed.error(f"<strengths> must list each of the {sum(cards)} parent states of '{node.id}' once.")
         return found
 
     def _columns(self, node: _XdslNode, parents: list[_XdslNode]) -> FloatArray:
-        """[sum of the states of the parents + 1, states of the child] the distributions of a noisy-max node."""
+        """Return the distributions [sum of the states of the parents + 1, states of the child] of a noisy-max node."""
         shape = (sum(len(p.states) for p in parents) + 1, len(node.states))
         listed = _part(node, "parameters")
         values = listed.numbers(f"a probability of '{node.id}'")
@@ -213,25 +214,28 @@ class _XdslReader:
         wrong = (np.abs(columns.sum(axis=1) - 1.0) > ROUNDING) | (columns < 0).any(axis=1)
         if wrong.any():
             n = int(np.argmax(wrong))
-            found = "a negative number" if (columns[n] < 0).any() else f"a sum of {columns[n].sum():.6g}"
-            raise listed.error(f"expected parameters of '{node.id}' that sum to 1, found {found} in number {n + 1}")
+            found = "has a negative number" if (columns[n] < 0).any() else f"sums to {columns[n].sum():.6g}"
+            raise listed.error(
+                f"distribution {n + 1} in the parameters of '{node.id}' {found}. Its numbers must not be negative and "
+                "must sum to 1."
+            )
         sums = columns.sum(axis=1, keepdims=True)
-        return np.where(np.abs(sums - 1.0) > 1e-9, columns / sums, columns)  # what was not rounded stays as it is
+        return np.where(np.abs(sums - 1.0) > 1e-9, columns / sums, columns)  # unrounded numbers stay as they are
 
 
 def _part(node: _XdslNode, tag: str) -> XmlElement:
     found = node.element.first(tag)
     if found is None:
-        raise node.element.error(f"expected <{tag}> of '{node.id}', found none")
+        raise node.element.error(f"node '{node.id}' has no <{tag}>.")
     return found
 
 
 def _from_the_end(probabilities: FloatArray) -> FloatArray:
-    """[.., states] the probability of each state or a weaker one."""
+    """Return the probability [.., states] of each state or a weaker one."""
     return np.cumsum(probabilities[..., ::-1], axis=-1)[..., ::-1]
 
 
-_KINDS: dict[str, Callable[[_XdslReader, _XdslNode, list[_XdslNode]], None]] = {
+_NODE_READERS: dict[str, Callable[[_XdslReader, _XdslNode, list[_XdslNode]], None]] = {
     "cpt": _XdslReader.cpt,
     "deterministic": _XdslReader.deterministic,
     "noisymax": _XdslReader.noisymax,

@@ -1,7 +1,7 @@
-"""Writing Bayesian networks for GeNIe and SMILE, with what they cannot hold in properties of the nodes.
+"""Writing Bayesian networks for GeNIe and SMILE.
 
-Identifiers have letters, digits and underscores, and parents come before their children; the names and the order of
-the graph are kept in user properties where they are others, so that the same graph is read again.
+In the file, identifiers consist of letters, digits and underscores, and parents come before their children. Names and
+orders that differ from this are kept in user properties of the nodes, so that the same graph is read again.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from equifactor.formats.conditionals import Conditional
     from equifactor.graph.factor_graph import FactorGraph
 
-NAME, STATES, NUMBER = "equifactor_name", "equifactor_states", "equifactor_number"  # properties of nodes
-_COLUMNS = 8  # boxes in a row of the drawing
+NAME, STATES, NUMBER = "equifactor_name", "equifactor_states", "equifactor_number"  # The user properties of nodes.
+_BOXES_PER_ROW = 8  # Boxes in a row of the drawing that GeNIe shows. Chosen by hand.
 
 
 def write_xdsl(graph: FactorGraph, path: PathLike) -> None:
-    """Write a Bayesian network; numbers read back to the same logarithms, and `NoisyOr` factors stay such.
+    """Write a Bayesian network; numbers read back to the same logarithms, and `NoisyOr` factors are preserved.
 
-    Raises `ModelError` where the factors are not one conditional distribution per variable.
+    Raises `ModelError` if the factors are not one conditional distribution per variable.
     """
     write_text(path, _text(graph))
 
@@ -42,27 +42,27 @@ def _text(graph: FactorGraph) -> Iterator[str]:
     for i in order:
         yield from writer.node(writer.conditionals[i], in_order=order == sorted(order))
     yield f'</nodes>\n<extensions>\n<genie version="1.0" app="equifactor" name="{name}">\n'
-    for place, i in enumerate(order):
-        yield writer.box(i, place)
+    for position, i in enumerate(order):
+        yield writer.box(i, position)
     yield "</genie>\n</extensions>\n</smile>\n"
 
 
 class _XdslWriter:
-    """The text of the nodes of a graph."""
+    """A writer for the nodes of a graph."""
 
     def __init__(self, graph: FactorGraph) -> None:
         self.variables, self.states = names_of(graph)
         self.conditionals = conditionals_of(graph, "an .xdsl file", noisy_or=True)
         self.ids = identifiers(self.variables)
         self.state_ids = [identifiers(own) for own in self.states]
-        # In the file the last state of a noisy-or is the one without effect.
+        # In the file the last state of a noisy-or child is the state without effect.
         self.orders = [np.arange(len(own)) for own in self.states]
         for c in self.conditionals:
             if c.noisy_or is not None and (c.noisy_or.signs is None or c.noisy_or.signs[c.noisy_or.place]):
                 self.orders[c.child] = np.array([1, 0])
 
     def node(self, c: Conditional, in_order: bool) -> Iterator[str]:
-        """The element of a node; its number is kept where the nodes of the file are not in the order of the graph."""
+        """Yield the element of a node; it has a number if the nodes of the file are not in the order of the graph."""
         order, ids = self.orders[c.child], self.state_ids[c.child]
         kind = "cpt" if c.noisy_or is None else "noisymax"
         states = "".join(f'    <state id="{ids[k]}" />\n' for k in order)
@@ -84,9 +84,9 @@ class _XdslWriter:
             yield f'    <property id="{NUMBER}">{c.child}</property>\n'
         yield f"  </{kind}>\n"
 
-    def box(self, i: int, place: int) -> str:
-        """How GeNIe draws a node: its name in a box, the boxes in rows."""
-        row, column = divmod(place, _COLUMNS)
+    def box(self, i: int, position: int) -> str:
+        """Return the element that makes GeNIe draw a node: its name in a box, the boxes in rows."""
+        row, column = divmod(position, _BOXES_PER_ROW)
         name = " ".join("".join(c if c.isprintable() else " " for c in self.variables[i]).split())
         return (
             f'  <node id="{self.ids[i]}">\n    <name>{as_xml(name or self.ids[i])}</name>\n'
@@ -117,7 +117,7 @@ class _XdslWriter:
 
 
 def _parents_first(conditionals: list[Conditional]) -> list[int]:
-    """The variables with parents before their children, in their own order as far as that allows."""
+    """Return the variables with parents before their children, otherwise in their own order."""
     done: set[int] = set()
     order: list[int] = []
     for first in range(len(conditionals)):

@@ -1,4 +1,4 @@
-"""Bayesian networks in XML, version 0.3 of the interchange format (`.xmlbif`, `.xml`).
+"""Bayesian networks in XMLBIF, version 0.3 (`.xmlbif`, `.xml`).
 
 <BIF VERSION="0.3"><NETWORK><NAME>alarm</NAME>
 <VARIABLE TYPE="nature"><NAME>CO</NAME><OUTCOME>LOW</OUTCOME><OUTCOME>HIGH</OUTCOME></VARIABLE>
@@ -13,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from equifactor.base.files import label, read_bytes, split_name, write_text
 from equifactor.formats.conditionals import conditionals_of, names_of
-from equifactor.formats.network_builder import NetworkBuilder
+from equifactor.formats.network_builder import NetworkBuilder, as_table
 from equifactor.formats.xml_elements import XmlElement, as_xml, read_xml
 
 if TYPE_CHECKING:
@@ -26,20 +24,20 @@ if TYPE_CHECKING:
 
 
 def read_xmlbif(path: PathLike) -> FactorGraph:
-    """Read a Bayesian network: a factor per variable over its parents and, last, itself. Raises `FormatError`."""
+    """Read a Bayesian network: one factor per variable over its parents and, last, itself. Raises `FormatError`."""
     where = label(path)
     root = read_xml(read_bytes(path), where)
     if root.tag.lower() != "bif":
-        hint = "; --format xdsl reads it" if root.tag == "smile" else ""
+        hint = ". Pass format='xdsl' (--format xdsl) to read it." if root.tag == "smile" else ""
         raise root.error(f"expected <BIF> as the outermost element, found <{root.tag[:40]}>{hint}")
     found = root.first("network")
     if found is None:
-        raise root.error("expected a <NETWORK> in <BIF>, found none")
+        raise root.error("the element <BIF> has no <NETWORK>.")
     network = NetworkBuilder(where)
     for variable in found.all("variable"):
-        kind = variable.attributes.get("TYPE", "nature")
-        if kind.lower() not in ("nature", "discrete"):
-            raise variable.error(f"expected a variable of type nature, found {kind[:40]}: decisions are not supported")
+        node_type = variable.attributes.get("TYPE", "nature")
+        if node_type.lower() not in ("nature", "discrete"):
+            raise variable.error(f"expected type nature, found '{node_type[:40]}', which is not supported")
         states = [outcome.text for outcome in variable.all("outcome", "value")]
         network.add_node(_only(variable, "name").text, states, variable.at)
     for definition in found.all("definition", "probability"):
@@ -52,15 +50,12 @@ def _read_definition(definition: XmlElement, network: NetworkBuilder) -> None:
     parents = [given.text for given in definition.all("given")]
     shape = network.shape(child, parents, definition.at)
     table = _only(definition, "table")
-    values = table.numbers(f"a probability of '{child}'")
-    size = int(np.prod(shape))
-    if len(values) != size:
-        raise table.error(f"expected {size} probabilities of '{child}', found {len(values)}")
-    network.add_conditional(child, parents, np.array(values).reshape(shape), definition.at)
+    values = as_table(child, table.numbers(f"a probability of '{child}'"), shape, table.error)
+    network.add_conditional(child, parents, values, definition.at)
 
 
 def _only(element: XmlElement, tag: str) -> XmlElement:
-    """The one element of a tag."""
+    """Return the only child element with a tag; raise if there is not exactly one."""
     found = list(element.all(tag))
     if len(found) != 1:
         raise element.error(f"expected one <{tag.upper()}> in <{element.tag}>, found {len(found)}")
@@ -70,7 +65,7 @@ def _only(element: XmlElement, tag: str) -> XmlElement:
 def write_xmlbif(graph: FactorGraph, path: PathLike) -> None:
     """Write a Bayesian network; numbers read back to the same logarithms.
 
-    Raises `ModelError` where the factors are not one conditional distribution per variable.
+    Raises `ModelError` if the factors are not one conditional distribution per variable.
     """
     write_text(path, _text(graph))
 

@@ -1,16 +1,16 @@
 """Seeded generators of factor graphs, one or many at a time.
 
-`count=None` gives one graph, `count=N` a list of N. Graph i of a list is the same whatever the count.
+`count=None` gives one graph and `count=N` a list of N graphs. Graph i of a list does not depend on N.
 
 grids.py, pairwise.py              pairwise fields on grids and on other graphs
-random_trees.py, random_graphs.py  random graphs, with tables of random_tables.py
-ldpc.py                            decoding of parity-check codes, of parity_checks.py, over a channel of channel.py
+random_trees.py, random_graphs.py  random graphs, with tables from random_tables.py
+ldpc.py                            decoding of parity-check codes; codes from parity_checks.py, noise from channel.py
 random_formulas.py                 random satisfiability
 strips.py, planar_ising.py, glued_cliques.py
-                                   models beyond exact inference with known answers, see solved.py
-diagnosis.py                       causes and effects, tied by noisy-or
+                                   models too large for exact inference, with known answers; see solved.py
+diagnosis.py                       causes and effects, joined by noisy-or factors
 argument_checks.py                 checks of the arguments of all generators
-building_blocks.py                 what several generators build graphs from
+building_blocks.py                 parts that several generators share
 """
 
 from collections.abc import Callable

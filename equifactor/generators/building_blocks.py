@@ -1,4 +1,4 @@
-"""What several generators build graphs from: fields on pairs of variables, and many graphs from one array of tables."""
+"""Parts that several generators share: fields on pairs of variables, and many graphs from one array of tables."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
 
+SPIN = np.array([-1.0, 1.0])  # The spins of states 0 and 1.
+
+
 def field_structure(card: ArrayLike, pairs: IntArray) -> Structure:
-    """The structure with a unary factor on each variable, in order, then a factor on each pair [P, 2] of variables."""
+    """Return a structure with a unary factor on each variable, in order, then a factor on each pair [P, 2]."""
     num_vars = len(np.asarray(card))
     scope_ptr = np.concatenate((np.arange(num_vars), num_vars + 2 * np.arange(len(pairs) + 1)))
     return Structure.build(card, scope_ptr, np.concatenate((np.arange(num_vars), pairs.ravel())))
@@ -31,14 +34,14 @@ def rows_of_kind(
     values: tuple[IntArray, FloatArray],
     words: tuple[IntArray, IntArray],
 ) -> FactorRows:
-    """Factors of one kind over binary variables, from flat arrays.
+    """Return factors of one kind over binary variables, from flat arrays.
 
     Args:
         kind: the number of the kind.
-        arity: [N] variables of each factor.
+        arity: [N] the number of variables of each factor.
         scope_vars: the variables of all factors, one after the other.
-        values: how many log values each factor has [N], and all of them.
-        words: how many words each factor has [N], and all of them.
+        values: the number of log values of each factor [N], and all log values.
+        words: the number of words of each factor [N], and all words.
     """
     return FactorRows(
         np.full(len(arity), kind),
@@ -52,13 +55,13 @@ def rows_of_kind(
 def one_or_many(
     structure: Structure, log_phi: FloatArray, stem: str, count: int | None
 ) -> FactorGraph | list[FactorGraph]:
-    """Graphs that share one structure, from their log tables [N, T]: views of the rows, nothing is copied.
+    """Return graphs that share one structure, from their log tables [N, T]; the rows are not copied.
 
     Args:
         structure: the structure of every graph.
         log_phi: [N, T] natural logs of all tables, a row per graph.
-        stem: graph i is called `stem-i`.
-        count: None gives the first graph alone, a number gives the list of all.
+        stem: the name of graph i is `stem-i`.
+        count: None gives only the first graph, a number gives the list of all graphs.
     """
     log_phi.flags.writeable = False
     graphs = [FactorGraph.trusted(structure, row, None, f"{stem}-{i}") for i, row in enumerate(log_phi)]

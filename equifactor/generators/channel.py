@@ -1,4 +1,4 @@
-"""A noisy channel with bursts: what the receiver of a codeword sees, and how likely each bit is then."""
+"""A noisy channel with bursts: the received values of a codeword, and the likelihood of each bit."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class BurstyChannel:
     Args:
         snr_db: signal-to-noise ratio without bursts, `20 log10(1 / noise_std)`.
         burst_std: strength of a burst; 0 gives the white Gaussian channel.
-        burst_probability: how often a symbol is hit, each on its own.
-        decoder: what the receiver believes. `gaussian` knows nothing of bursts (the usual mismatched decoder);
-            `mixture` uses the true likelihood.
+        burst_probability: the probability that a burst hits a symbol, independent of the others.
+        decoder: the likelihood that the receiver assumes. `gaussian` ignores bursts (the usual mismatched decoder);
+            `mixture` is the true likelihood.
     """
 
     snr_db: float = 2.0
@@ -43,11 +43,11 @@ class BurstyChannel:
 
     @property
     def noise_std(self) -> float:
-        """The standard deviation of the noise that is always there."""
+        """The standard deviation of the noise without bursts."""
         return 10.0 ** (-self.snr_db / 20.0)
 
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
-        """Received values [..., n] for codewords [..., n]; word i does not depend on how many follow."""
+        """Return received values [..., n] for codewords [..., n]; word i does not depend on the number of words."""
         noise, burst, hit = rng.spawn(3)
         received = 1.0 - 2.0 * codewords + self.noise_std * noise.standard_normal(codewords.shape)
         hits = hit.random(codewords.shape) < self.burst_probability
@@ -55,7 +55,7 @@ class BurstyChannel:
         return received
 
     def log_likelihood(self, received: FloatArray) -> FloatArray:
-        """Log densities `ln p(y | bit)` [..., 2] as the receiver believes them."""
+        """Return the log densities `ln p(y | bit)` [..., 2] that the receiver assumes."""
         error = received[..., None] - np.array([1.0, -1.0])
         plain = _log_normal(error, self.noise_std)
         if self.decoder == "gaussian" or self.burst_probability == 0.0:

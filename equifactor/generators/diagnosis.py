@@ -1,4 +1,4 @@
-"""Two-layer networks of causes and effects, as in medical diagnosis: noisy-or of a few causes for each effect."""
+"""Two-layer networks of causes and effects, as in medical diagnosis: each effect is a noisy-or of a few causes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from equifactor.kernels.pointers import ptr_of, row_of
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
 
-_EFFECT_FIRST = 2  # the first word of a noisy-or whose effect is at place 0 of its scope
+_EFFECT_FIRST = 2  # The first word of a noisy-or whose effect is the first variable of its scope.
 
 
 class DiagnosisOptions(TypedDict, total=False):
@@ -52,18 +52,18 @@ def noisy_or_network(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """Diseases and findings, in the manner of QMR-DT [Shwe91]: causes with priors, effects by noisy-or of some causes.
+    """Draw diseases and findings as in QMR-DT [Shwe91]: causes with priors, and effects as noisy-or of some causes.
 
-    Variables 0 to `num_causes` - 1 are the causes, those after them the effects. Priors are drawn uniformly from 0 to
+    Variables 0 to `num_causes` - 1 are the causes, and the effects follow. Priors are drawn uniformly from 0 to
     twice `prior`, inhibitors uniformly from 0 to 1. Observed effects take the states of one sample of the network.
     Graph i does not depend on `count`.
 
     Args:
         num_causes: the number of causes.
         num_effects: the number of effects.
-        parents: causes of each effect, or `(low, high)` to draw it per effect.
+        parents: number of causes of each effect, or `(low, high)` to draw it per effect.
         prior: the mean probability of a cause, at most 0.5.
-        leak: the probability of an effect without any active cause.
+        leak: the probability of an effect if none of its causes is active.
         observed: the share of effects that are observed.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the random numbers.
@@ -76,7 +76,7 @@ def noisy_or_network(
     num_causes, num_effects = whole("num_causes", num_causes, 1), whole("num_effects", num_effects, 0)
     sizes = whole_range("parents", parents, 1)
     if sizes[1] > num_causes:
-        raise OptionError(f"parents must be at most the number of causes, found {sizes[1]} for {num_causes} causes")
+        raise OptionError(f"parents must be at most {num_causes}, the number of causes; found {sizes[1]}.")
     prior, leak = real("prior", prior, 0.0, 0.5), real("leak", leak, 0.0, 1.0)
     observed = real("observed", observed, 0.0, 1.0)
     check_size(number_of_graphs(count) * (num_causes + num_effects * (sizes[1] + 1)))
@@ -91,7 +91,7 @@ def noisy_or_network(
         structure = Structure.of_rows(np.full(num_causes + num_effects, 2), rows)
         name = f"noisy-or-{num_causes}-{num_effects}-seed{seed}-{i}"
         graph = FactorGraph.trusted(structure, rows.log_values, None, name)
-        # Everything is drawn whatever the share, so that it does not change the network.
+        # The states are drawn even if nothing is observed, so that `observed` does not change the network.
         active = rng.random(num_causes) < probability
         off = np.ones(num_effects)
         np.multiply.at(off, row_of(ptr_of(size)), np.where(active[causes], inhibitor, 1.0))
@@ -102,7 +102,7 @@ def noisy_or_network(
 
 
 def _rows(probability: np.ndarray, leak: float, size: IntArray, causes: IntArray, inhibitor: np.ndarray) -> FactorRows:
-    """The priors [causes] as tables, then the effects, each with `size` [effects] causes."""
+    """Return the priors [causes] as tables, then the effects, which have `size` [effects] causes."""
     num_causes, num_effects = len(probability), len(size)
     is_effect = np.zeros(len(causes) + num_effects, bool)
     is_effect[ptr_of(size + 1)[:-1]] = True
@@ -112,10 +112,10 @@ def _rows(probability: np.ndarray, leak: float, size: IntArray, causes: IntArray
         values = np.full(len(is_effect), np.log1p(-leak))
         values[~is_effect] = np.log(inhibitor)
         priors = np.log(np.column_stack((1.0 - probability, probability)))
-    words = np.ones(len(is_effect) + num_effects, np.int64)  # every effect's place, then a sign per variable
+    words = np.ones(len(is_effect) + num_effects, np.int64)  # the position of the effect, then a sign per variable
     words[ptr_of(size + 2)[:-1]] = _EFFECT_FIRST
     effects = rows_of_kind(NoisyOr.number, size + 1, scopes, (size + 1, values), (size + 2, words))
     one = np.ones(num_causes, np.int64)
     tables = rows_of_kind(TABLE, one, np.arange(num_causes), (2 * one, priors.ravel()), (0 * one, one[:0]))
-    place = np.arange(num_causes + num_effects)
-    return merged([(place[:num_causes], tables), (place[num_causes:], effects)])
+    order = np.arange(num_causes + num_effects)
+    return merged([(order[:num_causes], tables), (order[num_causes:], effects)])

@@ -1,4 +1,4 @@
-"""Complete graphs of spins glued together at single spins into a tree, solved clique by clique."""
+"""Complete graphs of spins that share single spins and form a tree, which are solved clique by clique."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.generators.argument_checks import spin_draws, whole
-from equifactor.generators.solved import SPIN, SolvedModel, binary_marginals, ising_model
+from equifactor.generators.building_blocks import SPIN
+from equifactor.generators.solved import SolvedModel, binary_marginals, ising_model
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
-_MAX_SIZE = 26  # A clique is summed over 2^size states at once.
+_MAX_SIZE = 26  # Spins of a clique at most: a clique is summed over its 2^size states at once.
 
 
 def glued_cliques(
     num_cliques: int, size: int, *, field_std: float = 0.25, coupling_std: float = 1.0, seed: int = 0
 ) -> SolvedModel:
-    """A tree of complete spin glasses that share one spin with the clique they hang on, with ln Z and all marginals.
+    """Draw a tree of complete spin glasses, each sharing one spin with its parent, with ln Z and all marginals.
 
-    Each clique after the first takes its first spin from a random one before it. Elimination needs tables of
-    2^(size-1) entries; here a clique is the product of two halves, and its sum a matrix of 2^(size/2) squared.
+    Each clique after the first takes its first spin from a random earlier clique. Elimination needs tables of
+    2^(size-1) entries. Here a clique is split into two halves, and summed as a matrix of 2^(size/2) squared.
 
     Args:
         num_cliques: the number of cliques.
-        size: the spins of each clique, at most 26.
+        size: the number of spins of each clique, at most 26.
         field_std: standard deviation of the fields.
         coupling_std: standard deviation of the couplings, divided by the root of the size.
         seed: the seed of the random numbers.
@@ -36,7 +37,7 @@ def glued_cliques(
         SolvedModel(cliques-5x10-seed1, ln Z 41.421, 46 marginals known)
     """
     num_cliques = whole("num_cliques", num_cliques, 1)
-    size = whole("size", size, 2, _MAX_SIZE, "the sum goes over 2^size states of a clique")
+    size = whole("size", size, 2, _MAX_SIZE, "The sum runs over the 2^size states of a clique.")
     field_std, coupling_std, rng = spin_draws(field_std, coupling_std, seed)
     scopes = np.arange(size)[None] + (size - 1) * np.arange(num_cliques)[:, None]  # [cliques, size]
     for c in range(1, num_cliques):
@@ -51,9 +52,9 @@ def glued_cliques(
 
 
 def _along_the_tree(field: FloatArray, scopes: IntArray, J: FloatArray) -> tuple[float, FloatArray]:
-    """ln Z and the probabilities [V] of spin up: messages from the leaves to the root, then back."""
-    own = field.copy()  # fields with the messages of the cliques that hang on each spin
-    hung = np.zeros(len(scopes))  # the message of each clique to its first spin, as a field
+    """Return ln Z and the probabilities [V] of spin up, by messages from the leaves to the root and back."""
+    own = field.copy()  # fields plus the messages from the child cliques of each spin
+    message = np.zeros(len(scopes))  # the message of each clique to its first spin, as a field
     log_z = 0.0
     for c in range(len(scopes) - 1, -1, -1):
         h = own[scopes[c]].copy()
@@ -63,24 +64,24 @@ def _along_the_tree(field: FloatArray, scopes: IntArray, J: FloatArray) -> tuple
         if not c:
             log_z += np.logaddexp(down, up)
             break
-        hung[c] = (up - down) / 2.0
+        message[c] = (up - down) / 2.0
         log_z += (up + down) / 2.0
-        own[scopes[c, 0]] += hung[c]
+        own[scopes[c, 0]] += message[c]
     p = np.empty(len(field))
-    total = own.copy()  # fields that stand for all of the tree but the clique in question
+    total = own.copy()  # fields that represent the rest of the tree for the current clique
     for c in range(len(scopes)):
         h = total[scopes[c]].copy()
         if c:
-            h[0] -= hung[c]
+            h[0] -= message[c]
         sums = _sums(h, J[c])
         ratio = sums[:, 1] - sums[:, 0]
         p[scopes[c]] = 1.0 / (1.0 + np.exp(-ratio))
-        total[scopes[c]] = ratio / 2.0  # a spin's field, as seen by the cliques that hang on it with its own share in
+        total[scopes[c]] = ratio / 2.0  # the field of a spin for its child cliques, including their own messages
     return float(log_z), p
 
 
 def _sums(h: FloatArray, J: FloatArray) -> FloatArray:
-    """[size, 2] log sums of a complete graph with fields h [size] and couplings J, each spin held down or up."""
+    """Return log sums [size, 2] of a complete graph with fields h [size] and couplings J, per spin fixed down or up."""
     size = len(h)
     coupling = np.zeros((size, size))
     coupling[np.triu_indices(size, 1)] = J
@@ -98,5 +99,5 @@ def _sums(h: FloatArray, J: FloatArray) -> FloatArray:
 
 
 def _states(size: int) -> FloatArray:
-    """[2^size, size] all states of some spins."""
+    """Return all states [2^size, size] of `size` spins."""
     return SPIN[(np.arange(2**size)[:, None] >> np.arange(size)) & 1]

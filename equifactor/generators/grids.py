@@ -1,8 +1,8 @@
 """Pairwise fields on grids: Ising spin glasses, the paper's asymmetric binary field, Potts glasses.
 
-Variable `r * cols + c` sits in row r and column c. Factor i is the unary factor of variable i; the pair
-factors follow, the edges to the right first (row by row), then the edges downwards; wrapped edges come last
-of each. All graphs of one call share one structure, and graph i does not depend on `count`.
+Variable `r * cols + c` is in row r and column c. Factor i is the unary factor of variable i. The pair factors follow:
+first the edges to the right (row by row), then the edges downwards; wrapped edges come last of each. All graphs of one
+call share one structure, and graph i does not depend on `count`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 import numpy as np
 
 from equifactor.generators.argument_checks import check_size, number_of_graphs, real, whole
-from equifactor.generators.building_blocks import field_structure, one_or_many
+from equifactor.generators.building_blocks import SPIN, field_structure, one_or_many
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.structure import Structure
-
-
-_SPIN = np.array([-1.0, 1.0])  # state 0 is spin -1, state 1 is spin +1
 
 
 class GridOptions(TypedDict, total=False):
@@ -47,14 +44,14 @@ def ising_grid(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """Spin glass `p(x) ~ exp(sum_i b_i x_i + sum_ij J_ij x_i x_j)`, x in {-1, +1} (paper, section 4.1).
+    """Draw spin glasses `p(x) ~ exp(sum_i b_i x_i + sum_ij J_ij x_i x_j)`, x in {-1, +1} (paper, section 4.1).
 
     Args:
         rows: number of rows.
         cols: number of columns.
         field_std: standard deviation of b_i ~ N(0, field_std^2).
         coupling_std: standard deviation of J_ij ~ N(0, coupling_std^2); each pair is counted once.
-        wrap: join the borders into a torus; a side of length 1 or 2 has nothing to wrap.
+        wrap: join opposite borders into a torus; a side of length 1 or 2 is not wrapped.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the random numbers.
 
@@ -62,7 +59,7 @@ def ising_grid(
     """
     grid = _Grid(rows, cols, field_std=field_std, coupling_std=coupling_std, wrap=wrap, count=count, seed=seed)
     structure, b, J = grid.draw(states=2, num_fields=1, num_couplings=1)
-    return grid.graphs("ising", structure, b * _SPIN, J * np.array([1.0, -1.0, -1.0, 1.0]))
+    return grid.graphs("ising", structure, b * SPIN, J * np.array([1.0, -1.0, -1.0, 1.0]))
 
 
 @overload
@@ -79,16 +76,15 @@ def asymmetric_grid(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """Asymmetric binary field of the paper, section 4.2.
+    """Draw asymmetric binary fields (paper, section 4.2).
 
     The pair (i, j) has the log table `[[J_ij + J_ji, -2 J_ij], [-2 J_ji, J_ij + J_ji]]` with both couplings
-    drawn from N(0, coupling_std^2); the unary factors are those of `ising_grid`. Arguments and cost are the same
-    as there.
+    drawn from N(0, coupling_std^2). The unary factors, the arguments and the cost are those of `ising_grid`.
     """
     grid = _Grid(rows, cols, field_std=field_std, coupling_std=coupling_std, wrap=wrap, count=count, seed=seed)
     structure, b, J = grid.draw(states=2, num_fields=1, num_couplings=2)
     pair = J @ np.array([[1.0, -2.0, 0.0, 1.0], [1.0, 0.0, -2.0, 1.0]])  # rows: J_ij, J_ji
-    return grid.graphs("asymmetric", structure, b * _SPIN, pair)
+    return grid.graphs("asymmetric", structure, b * SPIN, pair)
 
 
 @overload
@@ -110,7 +106,7 @@ def potts_grid(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """Potts glass `p(x) ~ exp(sum_i b_i(x_i) + sum_ij J_ij [x_i = x_j])` with `states` states.
+    """Draw Potts glasses `p(x) ~ exp(sum_i b_i(x_i) + sum_ij J_ij [x_i = x_j])` with `states` states.
 
     Every b_i(x) is drawn from N(0, field_std^2); the other arguments are those of `ising_grid`.
     """
@@ -121,7 +117,7 @@ def potts_grid(
 
 
 def grid_edges(rows: int, cols: int, wrap: bool = False) -> IntArray:
-    """Pairs of neighbouring cells [E, 2]: rightward edges first, then downward ones."""
+    """Return the pairs of neighbouring cells [E, 2]: edges to the right first, then edges downwards."""
     cell = np.arange(rows * cols).reshape(rows, cols)
     right = [np.stack((cell[:, :-1].ravel(), cell[:, 1:].ravel()), axis=1)]
     down = [np.stack((cell[:-1].ravel(), cell[1:].ravel()), axis=1)]
@@ -134,7 +130,7 @@ def grid_edges(rows: int, cols: int, wrap: bool = False) -> IntArray:
 
 @dataclass(frozen=True)
 class _Grid:
-    """The arguments that all grids share, checked."""
+    """The checked arguments that all grids share."""
 
     rows: int
     cols: int
@@ -153,21 +149,21 @@ class _Grid:
         whole("seed", self.seed, 0)
 
     def draw(self, states: int, num_fields: int, num_couplings: int) -> tuple[Structure, FloatArray, FloatArray]:
-        """The structure, random fields [N, V, num_fields] and random couplings [N, E, num_couplings]."""
+        """Return the structure, random fields [N, V, num_fields] and random couplings [N, E, num_couplings]."""
         n, num_vars = number_of_graphs(self.count), self.rows * self.cols
         check_size(n * num_vars * (states + 2 * states**2))
         edges = grid_edges(self.rows, self.cols, bool(self.wrap))
         structure = field_structure(np.full(num_vars, states), edges)
-        # One row per graph, so that graph i takes the same numbers from the stream whatever the count.
+        # One row per graph, so that the random numbers of graph i do not depend on the count.
         cut = num_vars * num_fields
         noise = np.random.default_rng(self.seed).standard_normal((n, cut + len(edges) * num_couplings))
         fields = self.field_std * noise[:, :cut].reshape(n, num_vars, num_fields)
         return structure, fields, self.coupling_std * noise[:, cut:].reshape(n, len(edges), num_couplings)
 
     def graphs(
-        self, kind: str, structure: Structure, unary: FloatArray, pair: FloatArray
+        self, stem: str, structure: Structure, unary: FloatArray, pair: FloatArray
     ) -> FactorGraph | list[FactorGraph]:
-        """The graphs with unary log tables [N, V, d] and pair log tables [N, E, d^2]; `kind` begins their names."""
+        """Return graphs with unary log tables [N, V, d] and pair log tables [N, E, d^2]; `stem` begins their names."""
         n = len(unary)
         log_phi = np.concatenate((unary.reshape(n, -1), pair.reshape(n, -1)), axis=1)
-        return one_or_many(structure, log_phi, f"{kind}-{self.rows}x{self.cols}-seed{self.seed}", self.count)
+        return one_or_many(structure, log_phi, f"{stem}-{self.rows}x{self.cols}-seed{self.seed}", self.count)

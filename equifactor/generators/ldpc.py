@@ -1,4 +1,4 @@
-"""Low-density parity-check codes: decoding as MAP or marginal inference with hard constraints."""
+"""Low-density parity-check codes, whose decoding is MAP or marginal inference with hard constraints."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class LdpcCode:
-    """A linear code given by its sparse parity checks, of any size, equal or not.
+    """A linear code given by its sparse parity checks, which may have any number of bits each.
 
     Args:
-        parity: [m, n] zeros and ones, one row per check and one column per bit. Every check needs a bit and every bit
-            a check.
+        parity: [m, n] zeros and ones, one row per check and one column per bit. Every check needs a bit, and every bit
+            needs a check.
 
     Examples:
         >>> import numpy as np
@@ -42,7 +42,7 @@ class LdpcCode:
         False
     """
 
-    check_ptr: IntArray  # [m+1] bits of check c are bits[check_ptr[c]:check_ptr[c+1]]
+    check_ptr: IntArray  # [m+1] the bits of check c are bits[check_ptr[c]:check_ptr[c+1]]
     bits: IntArray  # ascending in every check
     n: int  # the length of a codeword
 
@@ -53,12 +53,12 @@ class LdpcCode:
 
     @classmethod
     def random(cls, n: int, k: int, *, seed: int = 0) -> LdpcCode:
-        """A random (3, 3n/(n-k))-regular code of length n and design rate k/n with few 4-cycles."""
+        """Draw a random (3, 3n/(n-k))-regular code of length n and design rate k/n with few 4-cycles."""
         n = whole("n", n, 4)
         num_checks = n - whole("k", k, 1)
         if num_checks < COLUMN_WEIGHT or (COLUMN_WEIGHT * n) % num_checks:
             raise OptionError(
-                f"a regular code needs n - k of at least 3 that divides 3n; n = {n}, k = {k} gives n - k = {num_checks}"
+                f"In a regular code n - k must be at least 3 and divide 3n; n = {n}, k = {k} give n - k = {num_checks}."
             )
         check_size(COLUMN_WEIGHT * n)
         checks = regular_checks(n, num_checks, np.random.default_rng(whole("seed", seed, 0)))
@@ -66,9 +66,9 @@ class LdpcCode:
 
     @classmethod
     def irregular(cls, bit_degrees: ArrayLike, check_degrees: ArrayLike, *, seed: int = 0) -> LdpcCode:
-        """A random code in which every bit is in so many checks [n] and every check has so many bits [m].
+        """Draw a random code with a given number of checks of each bit [n] and of bits of each check [m].
 
-        Edges are drawn at random and never repeated. The degrees are whole numbers above 0, and both sums are equal.
+        Edges are never repeated. The degrees are whole numbers above 0, and both must have the same sum.
 
         Examples:
             >>> from equifactor import generators
@@ -77,17 +77,23 @@ class LdpcCode:
         """
         bits, checks = (_read_degrees(name, d) for name, d in (("bits", bit_degrees), ("checks", check_degrees)))
         if bits.sum() != checks.sum():
-            raise OptionError(f"the bits have {bits.sum()} edges and the checks {checks.sum()}; both must be equal")
-        for name, most, others in (("bit", bits.max(), len(checks)), ("check", checks.max(), len(bits))):
-            if most > others:
-                raise OptionError(f"a {name} of degree {most} needs as many of the others, found {others}")
+            raise OptionError(
+                f"The degrees of the bits sum to {bits.sum()} and those of the checks to {checks.sum()}. The sums must "
+                "be equal."
+            )
+        for name, degree, others, count in (
+            ("bit", bits.max(), "checks", len(checks)),
+            ("check", checks.max(), "bits", len(bits)),
+        ):
+            if degree > count:
+                raise OptionError(f"A {name} has degree {degree}, which exceeds the number of {others}, {count}.")
         check_size(int(bits.sum()))
         edges = matched_checks(bits, checks, np.random.default_rng(whole("seed", seed, 0)))
         return cls.of_edges(*edges, len(bits))
 
     @classmethod
     def of_edges(cls, bit: IntArray, check: IntArray, n: int) -> LdpcCode:
-        """The code of these edges (bit [e], ascending, and check [e]) over n bits; every check has one."""
+        """Return the code over n bits with the edges (bit [e], ascending, and check [e]); every check needs an edge."""
         code = cls.__new__(cls)
         code.bits = bit[np.argsort(check, kind="stable")]
         code.check_ptr = ptr_of(np.bincount(check))
@@ -96,7 +102,7 @@ class LdpcCode:
 
     @cached_property
     def parity(self) -> NDArray[np.uint8]:
-        """The checks [m, n] as a matrix of bytes, which only `encode` needs."""
+        """The checks as a matrix [m, n] of bytes, which only `encode` needs."""
         check_size((len(self.check_ptr) - 1) * self.n)
         matrix = np.zeros((len(self.check_ptr) - 1, self.n), np.uint8)
         matrix[row_of(self.check_ptr), self.bits] = 1
@@ -105,12 +111,12 @@ class LdpcCode:
 
     @property
     def dimension(self) -> int:
-        """The number of bits of a message, n - rank of the checks: k, or more where checks are dependent."""
+        """The number of bits of a message, n - rank of the checks: k, or more if checks are dependent."""
         return len(self._generator[0])
 
     @property
     def message_bits(self) -> IntArray:
-        """[dimension] the places of a codeword at which its message stands unchanged."""
+        """The positions [dimension] at which a codeword contains its message unchanged."""
         return self._generator[1]
 
     @cached_property
@@ -118,16 +124,18 @@ class LdpcCode:
         return null_space(self.parity)
 
     def encode(self, messages: IntArray) -> IntArray:
-        """The codewords [..., n] of messages [..., dimension] of zeros and ones."""
+        """Return the codewords [..., n] of messages [..., dimension] of zeros and ones."""
         bits = np.asarray(messages)
         if bits.shape[-1:] != (self.dimension,) or not np.isin(bits, (0, 1)).all():
-            raise ModelError(f"a message has {self.dimension} bits, each 0 or 1; found an array of shape {bits.shape}")
-        # Floating point for the fast matrix product; exact, because the sums stay far below 2^53.
+            raise ModelError(
+                f"A message must have {self.dimension} bits, each 0 or 1; found an array of shape {bits.shape}."
+            )
+        # Floating point has the faster matrix product, and is exact because the sums stay far below 2^53.
         return (bits.astype(float) @ self._generator[0].astype(float)).astype(np.int64) % 2
 
     @cached_property
     def structure(self) -> Structure:
-        """The structure of every graph: factor i < n is what the channel says of bit i, factor n + c is check c."""
+        """The structure of every graph: factor i < n is the likelihood of bit i, factor n + c is check c."""
         sizes = np.concatenate((np.ones(self.n, np.int64), np.diff(self.check_ptr)))
         count = np.arange(len(sizes) + 1)
         scope_vars = np.concatenate((np.arange(self.n), self.bits))
@@ -141,31 +149,31 @@ class LdpcCode:
         return Structure.of_rows(np.full(self.n, 2), rows)
 
     def graphs(self, received: FloatArray, channel: BurstyChannel, *, stem: str = "ldpc") -> list[FactorGraph]:
-        """One graph per received word [N, n]; its MAP assignment is the most likely codeword.
+        """Return one graph per received word [N, n]; its MAP assignment is the most likely codeword.
 
         With a uniform prior over codewords, Z is the sum over codewords of `p(received | codeword)`.
         """
         received = np.asarray(received, float)
         if received.ndim != 2 or received.shape[1] != self.n:
-            raise ModelError(f"received words need shape [N, {self.n}], found {received.shape}")
+            raise ModelError(f"Received words must have shape [N, {self.n}], found {received.shape}.")
         check_size(len(received) * self.structure.num_entries)
         evidence = channel.log_likelihood(received).reshape(len(received), -1)
-        checks = np.tile([0.0, -np.inf], len(self.check_ptr) - 1)  # the log values of even and of odd
+        checks = np.tile([0.0, -np.inf], len(self.check_ptr) - 1)  # the log values of even and odd parity
         log_phi = np.hstack((evidence, np.broadcast_to(checks, (len(received), len(checks)))))
         graphs = one_or_many(self.structure, log_phi, stem, len(received))
         return graphs if isinstance(graphs, list) else [graphs]
 
 
 def _read_degrees(name: str, degrees: ArrayLike) -> IntArray:
-    """Degrees [n] that a user gave; raises `OptionError` where they are not whole numbers above 0."""
+    """Return degrees [n] that a user gave; raise `OptionError` if they are not whole numbers above 0."""
     numbers = np.asarray(degrees)
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 1:
-        raise OptionError(f"the degrees of the {name} are a list of whole numbers above 0, found {degrees!r:.60}")
+        raise OptionError(f"The degrees of the {name} must be a list of whole numbers above 0, found {degrees!r:.60}.")
     return numbers.astype(np.int64)
 
 
 def _read_parity(parity: object) -> np.ndarray:
-    """The checks as a matrix; raises `ModelError` where they are not the checks of a code."""
+    """Return the checks as a matrix; raise `ModelError` if they are not the checks of a code."""
     wrong = None
     try:
         array = np.asarray(parity)
@@ -173,28 +181,28 @@ def _read_parity(parity: object) -> np.ndarray:
     except ValueError:
         wrong = "its rows have different lengths"
     if wrong:
-        raise ModelError(f"the parity checks are not a matrix of zeros and ones: {wrong}")
+        raise ModelError(f"The parity checks are not a matrix of zeros and ones: {wrong}.")
     if array.ndim != 2 or not array.size:
         raise ModelError(
-            "the parity checks are a matrix of zeros and ones, one row per check and one column per bit; found "
-            f"an array of shape {array.shape}"
+            "The parity checks must be a matrix of zeros and ones, one row per check and one column per bit; found "
+            f"an array of shape {array.shape}."
         )
     other = (array != 0) & (array != 1)
     if other.any():
         check, bit = np.argwhere(other)[0].tolist()
-        raise ModelError(f"check {check} has {array[check, bit]:g} at bit {bit}; a parity check holds zeros and ones")
+        raise ModelError(f"Check {check} has {array[check, bit]:g} at bit {bit}. Parity checks are zeros and ones.")
     sizes = np.count_nonzero(array, axis=1)
     if not sizes.all():
-        raise ModelError(f"check {int(np.argmin(sizes))} has no bits; leave its row out")
+        raise ModelError(f"Check {int(np.argmin(sizes))} has no bits. Remove its row.")
     free = ~array.any(axis=0)
     if free.any():
-        raise ModelError(f"bit {int(np.argmax(free))} is in no check; leave its column out, as nothing protects it")
+        raise ModelError(f"Bit {int(np.argmax(free))} is not in any check, so nothing protects it. Remove its column.")
     return array
 
 
 @dataclass(frozen=True, eq=False)
 class Transmissions:
-    """Words sent over a channel: the code, what was sent [N, n], what arrived [N, n], one graph for each."""
+    """Words sent over a channel: the code, the sent words [N, n], the received words [N, n] and a graph for each."""
 
     code: LdpcCode
     channel: BurstyChannel
@@ -212,10 +220,10 @@ def ldpc_transmissions(
     count: int = 1,
     seed: int = 0,
 ) -> Transmissions:
-    """Draw a code, send `count` codewords over the channel, and keep what was sent beside the graphs.
+    """Draw a code, send `count` codewords over the channel, and return the sent words with the graphs.
 
-    `zero` sends the all-zero word, which is as hard to decode as any other for a decoder that treats 0 and 1
-    alike; a learned decoder must be trained and tested on `random` words. Word i does not depend on `count`.
+    `zero` sends the all-zero word, which is as hard to decode as any other for a decoder that treats 0 and 1 alike.
+    Learned decoders must be trained and tested on `random` words. Word i does not depend on `count`.
     """
     choice("codeword", codeword, ("zero", "random"))
     num_words = number_of_graphs(count)
@@ -257,19 +265,19 @@ def ldpc(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """Decoding problems of one random regular (3, 3n/(n-k)) code of length n and design rate k/n.
+    """Draw decoding problems of one random regular (3, 3n/(n-k)) code of length n and design rate k/n.
 
-    A `Parity` for each check, of any number of bits, and one unary factor per bit with the likelihood of what was
-    received. All graphs of a call share one structure, and graph i does not depend on `count`.
+    Each graph has a `Parity` factor per check, and a unary factor per bit with the likelihood of its received value.
+    All graphs of a call share one structure, and graph i does not depend on `count`.
 
     Args:
         n: bits of a codeword.
         k: bits of a message; n - k must divide 3n.
-        snr_db: signal-to-noise ratio without bursts, in decibels; `BurstyChannel` says more.
+        snr_db: signal-to-noise ratio without bursts, in decibels; see `BurstyChannel`.
         burst_std: strength of a burst; 0 gives white Gaussian noise only.
-        burst_probability: probability that a symbol is hit by a burst.
-        decoder: what the receiver believes: `gaussian` knows nothing of bursts, `mixture` does.
-        codeword: `zero` sends the all-zero word, `random` random ones; `ldpc_transmissions` also returns what was sent.
+        burst_probability: probability that a burst hits a symbol.
+        decoder: the likelihood that the receiver assumes: `gaussian` ignores bursts, `mixture` does not.
+        codeword: `zero` sends the all-zero word, `random` random words; `ldpc_transmissions` also returns them.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the code, the words and the noise.
     """

@@ -1,7 +1,8 @@
 """Pairwise fields on graphs other than grids: random regular, complete, bipartite, and lattices of triangles.
 
-Factor i is the unary factor of variable i; the pair factors follow, lower variable first. Graph i of a list takes
-structure i modulo `structures` and does not depend on `count`; few structures with many graphs each train fastest.
+Factor i is the unary factor of variable i. The pair factors follow, with the lower variable first. Graph i of a list
+has structure i modulo `structures` and does not depend on `count`. Training is fastest with few structures and many
+graphs of each.
 """
 
 from __future__ import annotations
@@ -59,18 +60,18 @@ def pairwise_field(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """Fields b_i(x) ~ N(0, field_std^2) and pair tables on a chosen topology.
+    """Draw fields b_i(x) ~ N(0, field_std^2) and pair tables on a chosen topology.
 
     Args:
         num_vars: V, the number of variables.
-        topology: `regular`, every variable in `degree` pairs, drawn at random; `complete`, all pairs; `bipartite`, all
-            pairs of one half with the other; `triangles`, a square lattice with one diagonal in each square, cut to V.
-        degree: number of pairs of each variable of `regular`.
+        topology: `regular` has every variable in `degree` random pairs; `complete` has all pairs; `bipartite` has all
+            pairs between two halves; `triangles` is a square lattice with one diagonal per square, cut to V variables.
+        degree: number of pairs of each variable, for `regular`.
         card: number of states, or `(low, high)` to draw it per variable.
-        tables: `potts`, J for equal states and else 0 (-J for two states, a spin glass); `full`, every entry drawn.
+        tables: `potts` has J for equal states and else 0 (-J for two states, a spin glass); `full` draws every entry.
         field_std: standard deviation of the fields.
-        coupling_mean: mean of J; above 0 neighbours like to agree. It has no effect on `full`.
-        coupling_std: standard deviation of J, or of the entries.
+        coupling_mean: mean of J; a positive mean makes neighbours agree. It has no effect on `full`.
+        coupling_std: standard deviation of J, or for `full` of the entries.
         structures: number of different structures.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the random numbers.
@@ -83,8 +84,8 @@ def pairwise_field(
     mean = real("coupling_mean", coupling_mean, low=-math.inf)
     if topology == "regular" and (degree >= num_vars or degree * num_vars % 2):
         raise OptionError(
-            f"a regular graph of {num_vars} variables with degree {degree} does not exist: the degree must be below "
-            "the number of variables and their product even"
+            f"A regular graph of {num_vars} variables with degree {degree} does not exist. The degree must be below "
+            "the number of variables, and the product of both must be even."
         )
     n = number_of_graphs(count)
     neighbours = {"regular": degree, "complete": num_vars, "bipartite": num_vars // 2, "triangles": 6}[topology]
@@ -108,7 +109,7 @@ def _structure(
 
 
 def _pairs(num_vars: int, topology: Topology, degree: int, rng: np.random.Generator) -> IntArray:
-    """The pairs of the topology [E, 2], the lower variable first."""
+    """Return the pairs of the topology [E, 2], with the lower variable first."""
     if topology == "regular":
         return _regular(num_vars, degree, rng)
     if topology == "complete":
@@ -124,10 +125,10 @@ def _pairs(num_vars: int, topology: Topology, degree: int, rng: np.random.Genera
 
 
 def _regular(num_vars: int, degree: int, rng: np.random.Generator) -> IntArray:
-    """The pairs of a random regular graph: ends are joined at random, and bad pairs swap ends until none is left.
+    """Return the pairs of a random regular graph: join ends at random, then swap ends until no bad pair is left.
 
-    A bad pair joins a variable to itself or is there twice. A swap keeps all degrees, and at any density there is
-    one that mends a bad pair, so this ends; it takes O(E) swaps.
+    A bad pair joins a variable to itself or repeats another pair. A swap keeps all degrees, and at any density some
+    swap repairs a bad pair, so the loop ends. It takes O(E) swaps.
     """
     ends = rng.permutation(np.repeat(np.arange(num_vars), degree)).reshape(-1, 2).tolist()
     count = Counter(frozenset(pair) for pair in ends)
@@ -162,7 +163,7 @@ def _tables(
     coupling_std: float,
     rng: np.random.Generator,
 ) -> FloatArray:
-    """The log tables [T] of one graph."""
+    """Return the log tables [T] of one graph."""
     cut = int(structure.card.sum())
     log_phi = rng.standard_normal(int(structure.table_ptr[-1]))
     log_phi[:cut] *= field_std

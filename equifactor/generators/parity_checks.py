@@ -1,4 +1,4 @@
-"""Low-density parity checks without repeated edges, the regular ones with few 4-cycles; null spaces over GF(2)."""
+"""Low-density parity checks without repeated edges (regular checks have few 4-cycles), and null spaces over GF(2)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
 
 
-COLUMN_WEIGHT = 3  # checks per bit, as in the codes the decoding papers use
-_REPEAT = 1_000_000  # the cost of a repeated edge, which outweighs any number of 4-cycles
-_PATIENCE = 2_000  # the number of swaps without progress after which the 4-cycles that are left are accepted
-_ROUNDS = 1_000  # how often repeated edges are dealt anew before degrees are taken for impossible
+COLUMN_WEIGHT = 3  # Checks per bit, as in the codes of the literature on decoding.
+_REPEAT_COST = 1_000_000  # The cost of a repeated edge, which is larger than that of all 4-cycles together.
+# Swaps without improvement after which the remaining 4-cycles are accepted. Chosen by hand.
+_MAX_IDLE_SWAPS = 2_000
+# Attempts to remove repeated edges before the degrees are reported as impossible. Chosen by hand.
+_MAX_ROUNDS = 1_000
 
 
 def regular_checks(n: int, num_checks: int, rng: np.random.Generator) -> IntArray:
-    """The checks of each bit [n, 3]; every check has 3n / num_checks bits, and no bit meets a check twice.
+    """Return the checks of each bit [n, 3]; every check has 3n / num_checks bits, and no bit is in a check twice.
 
-    Starts from a random matching of bits and checks and swaps edges as long as repeated edges or 4-cycles
-    (two bits that share two checks) are left and swaps still help. A random matching has a number of
-    4-cycles that does not grow with n, so the work is sorting O(n log n) plus a bounded number of swaps; short codes
-    must keep some 4-cycles.
+    Starts from a random matching of bits and checks. Swaps edges as long as there are repeated edges or 4-cycles (two
+    bits that share two checks) and swaps still help. The number of 4-cycles of a random matching does not grow with n,
+    so the work is sorting, O(n log n), plus a bounded number of swaps. Short codes must keep some 4-cycles.
     """
     sockets = rng.permutation(np.repeat(np.arange(num_checks), COLUMN_WEIGHT * n // num_checks))
     swaps = _Swaps(sockets.reshape(n, COLUMN_WEIGHT), num_checks)
@@ -35,8 +36,8 @@ def regular_checks(n: int, num_checks: int, rng: np.random.Generator) -> IntArra
     bad = swaps.bad_at_first()
     while bad:
         repeats = any(len(set(swaps.row(i))) < COLUMN_WEIGHT for i in bad)
-        # A repeated edge can always be swapped away (some bit does not meet that check), so this ends.
-        if idle >= _PATIENCE and not repeats:
+        # A repeated edge can always be swapped away, since some bit is not in that check. So the loop ends.
+        if idle >= _MAX_IDLE_SWAPS and not repeats:
             break
         for i in bad:
             idle = 0 if swaps.try_swap(i, rng) else idle + 1
@@ -47,15 +48,14 @@ def regular_checks(n: int, num_checks: int, rng: np.random.Generator) -> IntArra
 def matched_checks(
     bit_degrees: IntArray, check_degrees: IntArray, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Random edges (bit [e], check [e]) with these degrees [n] and [m] of equal sums, and none of them twice.
+    """Draw random edges (bit [e], check [e]) without repeats, given degrees [n] and [m] with equal sums.
 
-    Starts from a random matching; the checks of repeated edges are dealt anew together with those of some others
-    until none is left. Raises `OptionError` where that does not come about, as where a bit has more checks than there
-    are.
+    Starts from a random matching. Shuffles the checks of repeated edges and of some other edges until no edge is
+    repeated. Raises `OptionError` if this fails, for example if a bit has more checks than there are.
     """
     bit = np.repeat(np.arange(len(bit_degrees)), bit_degrees)
     check = rng.permutation(np.repeat(np.arange(len(check_degrees)), check_degrees))
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         key = bit * len(check_degrees) + check
         order = np.argsort(key, kind="stable")
         repeated = order[1:][key[order[1:]] == key[order[:-1]]]
@@ -64,13 +64,16 @@ def matched_checks(
         others = rng.integers(0, len(check), 3 * len(repeated) + 3)
         mixed = np.unique(np.concatenate((repeated, others)))
         check[mixed] = rng.permutation(check[mixed])
-    raise OptionError("no code was found in which every bit and every check has its degree and no edge is repeated")
+    raise OptionError(
+        "No code with these degrees and without repeated edges was found. Choose smaller degrees, or more bits and "
+        "checks."
+    )
 
 
 class _Swaps:
-    """A matching of bits and checks under swaps: rows that have moved, and how many bits have each pair of checks.
+    """A matching of bits and checks that changes by swaps. It counts how many bits share each pair of checks.
 
-    The matching at first is kept in sorted arrays, and only what has been touched since in dictionaries.
+    The initial matching is kept in sorted arrays; only rows and pairs that were used later are in dictionaries.
     """
 
     def __init__(self, checks: IntArray, num_checks: int) -> None:
@@ -80,26 +83,26 @@ class _Swaps:
         keys = np.stack([ends[:, a] * num_checks + ends[:, b] for a, b in pairs], axis=1).ravel()
         order = np.argsort(keys, kind="stable")
         self._keys, self._bit_of_key = keys[order], order // len(pairs)
-        self._rows: dict[int, list[int]] = {}  # those that were looked at
-        self._used: dict[int, int] = {}  # of the pairs that were looked at, the number of bits that have them
-        self._moved: set[int] = set()
-        self._met: set[int] = set()  # bits that share a pair of checks with one that has moved
+        self._rows: dict[int, list[int]] = {}  # the checks of each bit that was used
+        self._used: dict[int, int] = {}  # the number of bits that share each pair of checks that was used
+        self._moved: set[int] = set()  # the bits whose checks have changed
+        self._met: set[int] = set()  # the bits that share a pair of checks with a bit that has moved
 
     def row(self, i: int) -> list[int]:
-        """The checks of a bit."""
+        """Return the checks of a bit."""
         if i not in self._rows:
             self._rows[i] = self._checks[i].tolist()
         return self._rows[i]
 
     def checks(self) -> IntArray:
-        """The checks of all bits [n, 3]."""
+        """Return the checks of all bits [n, 3]."""
         found = self._checks.copy()
         for i in self._moved:
             found[i] = self._rows[i]
         return found
 
     def bad_at_first(self) -> list[int]:
-        """The bits in 4-cycles or with repeated edges before any swap."""
+        """Return the bits in 4-cycles or with repeated edges before any swap."""
         shared = np.zeros(len(self._keys), bool)
         same = self._keys[1:] == self._keys[:-1]
         shared[1:] |= same
@@ -108,12 +111,12 @@ class _Swaps:
         return np.unique(self._bit_of_key[shared]).tolist()
 
     def still_bad(self, bad: list[int]) -> list[int]:
-        """The same now, given what it was before the last swaps."""
+        """Return the bits in 4-cycles or with repeated edges now; `bad` are those before the last swaps."""
         met, self._met = self._met, set()
         return sorted(i for i in {*bad, *self._moved, *met} if self._cost(self.row(i)))
 
     def try_swap(self, i: int, rng: np.random.Generator) -> bool:
-        """Swap a check of bit i with one of a random bit unless that is worse; True when it is better."""
+        """Swap a check of bit i with one of a random bit unless that is worse; return whether it is better."""
         j = int(rng.integers(len(self._checks)))
         slot_i, slot_j = (int(s) for s in rng.integers(COLUMN_WEIGHT, size=2))
         if i == j:
@@ -121,7 +124,7 @@ class _Swaps:
         rows = (self.row(i), self.row(j))
 
         def replace(new_i: int, new_j: int) -> int:
-            """Put two checks in the two slots, keep the counts right, and return the cost of both bits."""
+            """Put two checks into the two slots, update the counts, and return the cost of both bits."""
             for row in rows:
                 self._count(row, -1)
             rows[0][slot_i], rows[1][slot_j] = new_i, new_j
@@ -145,13 +148,13 @@ class _Swaps:
         return [a * self._num_checks + b, a * self._num_checks + c, b * self._num_checks + c]
 
     def _first_bits(self, key: int) -> list[int]:
-        """The bits that had a pair of checks before any swap."""
+        """Return the bits that had a pair of checks before any swap."""
         first, last = np.searchsorted(self._keys, (key, key + 1))
         found: list[int] = self._bit_of_key[first:last].tolist()
         return found
 
     def _number(self, key: int) -> int:
-        """How many bits have a pair of checks."""
+        """Return the number of bits that have a pair of checks."""
         if key not in self._used:
             self._used[key] = len(self._first_bits(key))
         return self._used[key]
@@ -161,22 +164,22 @@ class _Swaps:
             self._used[key] = self._number(key) + step
 
     def _cost(self, row: list[int]) -> int:
-        """The cost of one bit: the 4-cycles that it takes part in, and its repeated edges, which weigh far more."""
+        """Return the cost of one bit: its number of 4-cycles, and `_REPEAT_COST` for each repeated edge."""
         return sum(
-            _REPEAT if key // self._num_checks == key % self._num_checks else self._number(key) - 1
+            _REPEAT_COST if key // self._num_checks == key % self._num_checks else self._number(key) - 1
             for key in self._pairs(row)
         )
 
 
 def null_space(parity: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], IntArray]:
-    """Basis of all codewords over GF(2), in systematic form.
+    """Return a basis of all codewords over GF(2), in systematic form.
 
     Args:
         parity: [m, n] zeros and ones.
 
     Returns:
-        generator [k', n] with `generator @ parity.T = 0 (mod 2)`, k' = n - rank; and the [k'] positions at
-        which a codeword shows its message unchanged. Cost O(m^2 n).
+        generator [k', n] with `generator @ parity.T = 0 (mod 2)`, k' = n - rank; and the positions [k'] at which a
+        codeword contains its message unchanged. Cost O(m^2 n).
     """
     rows = parity.astype(bool)
     n = rows.shape[1]

@@ -1,4 +1,4 @@
-"""Planar spin glasses with a field along one side, solved by the determinant of Kac and Ward."""
+"""Planar spin glasses with fields along one side, which are solved by the determinant of Kac and Ward."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 def planar_ising(
     rows: int, cols: int, *, field_std: float = 0.5, coupling_std: float = 1.0, seed: int = 0
 ) -> SolvedModel:
-    """A spin glass on a grid without wrap and with fields on the first column alone, of any size.
+    """Draw a spin glass on a grid of any size, without wrap and with fields on the first column only.
 
     Without fields, Z of a planar Ising model is the square root of a determinant over directed edges [KacWard52]. A
-    field is a coupling to one more spin that is held up; outside of the grid, beside the first column, this spin leaves
-    the graph planar. So ln Z is known, and the mean of each spin of the first column, its derivative by the field. The
-    matrix is banded by columns and is eliminated block by block: O(cols * rows^3).
+    field is a coupling to one more spin that is fixed up. Placed outside of the grid, beside the first column, this
+    spin leaves the graph planar. This gives ln Z, and as its derivative by the fields the mean of each spin of the
+    first column. The matrix is banded by columns and is eliminated column by column: O(cols * rows^3).
 
     Args:
-        rows: 80 rows and columns take a few seconds.
+        rows: any number; 80 rows and columns take a few seconds.
         cols: any number.
         field_std: standard deviation of the fields on the first column.
         coupling_std: standard deviation of the couplings.
@@ -45,14 +45,14 @@ def planar_ising(
     J = coupling_std * rng.standard_normal(len(edges))
     graph = ising_model(b, edges, J, f"planar-{rows}x{cols}-seed{seed}")
 
-    # The spin that is held up is the last one.
+    # The spin that is fixed up is the last one.
     cell = np.arange(rows * cols)
-    place = np.concatenate((np.stack((cell % cols, cell // cols), axis=1), [[-float(rows), (rows - 1) / 2]]))
-    held = np.stack((np.full(rows, rows * cols), first), axis=1)
-    both, strength = np.concatenate((edges, held)), np.concatenate((J, b[first]))
-    block = np.minimum(both[:, 0] % cols, both[:, 1] % cols)  # an edge belongs to the column of its left end
-    block[len(edges) :] = 0
-    log_det, slope = _kac_ward(place, both, strength, block)
+    position = np.concatenate((np.stack((cell % cols, cell // cols), axis=1), [[-float(rows), (rows - 1) / 2]]))
+    fixed = np.stack((np.full(rows, rows * cols), first), axis=1)
+    both, strength = np.concatenate((edges, fixed)), np.concatenate((J, b[first]))
+    column = np.minimum(both[:, 0] % cols, both[:, 1] % cols)  # an edge belongs to the column of its left end
+    column[len(edges) :] = 0
+    log_det, slope = _kac_ward(position, both, strength, column)
     log_z = rows * cols * np.log(2.0) + np.logaddexp(strength, -strength).sum() - len(both) * np.log(2.0) + log_det / 2
     mean = np.tanh(b[first]) + slope[len(edges) :] / 2
     p = np.full(rows * cols, 0.5)
@@ -62,28 +62,28 @@ def planar_ising(
     return SolvedModel(graph, float(log_z), binary_marginals(graph, p), known)
 
 
-def _kac_ward(place: FloatArray, edges: IntArray, J: FloatArray, block: IntArray) -> tuple[float, FloatArray]:
-    """ln det(1 - W) of a planar graph drawn with straight edges, and its derivative by some couplings of block 0.
+def _kac_ward(position: FloatArray, edges: IntArray, J: FloatArray, column: IntArray) -> tuple[float, FloatArray]:
+    """Return ln det(1 - W) of a planar graph with straight edges, and its derivative by some couplings of column 0.
 
-    W takes a directed edge e to each edge f that leaves where e ends, but not back, with weight tanh(J_e) and half the
-    angle by which f turns away from e as its phase. Only edges of neighbouring blocks may meet.
+    W maps a directed edge e to each edge f that begins where e ends, except e backwards. Its weight is tanh(J_e), and
+    its phase is half the angle by which f turns away from e. Only edges of neighbouring columns may meet.
 
     Args:
-        place: [V, 2] where each vertex is drawn.
-        edges: [E, 2] its edges.
-        J: [E] their couplings.
-        block: [E] the block of each edge, from 0.
+        position: [V, 2] the coordinates of each vertex.
+        edges: [E, 2] the edges.
+        J: [E] the couplings of the edges.
+        column: [E] the column of each edge, from 0.
 
     Returns:
-        ln det, and [E] its derivatives by the couplings of edges that meet edges of block 0 only.
+        ln det, and [E] its derivatives by the couplings of edges that meet only edges of column 0.
     """
     num = len(edges)
     tail, head = edges.T.ravel(), edges[:, ::-1].T.ravel()  # [2E] edge e + num is edge e backwards
     t = np.tile(np.tanh(J), 2)
-    step = place[head] - place[tail]
+    step = position[head] - position[tail]
     angle = np.arctan2(step[:, 1], step[:, 0])
     by_tail = np.argsort(tail, kind="stable")
-    start = np.searchsorted(tail[by_tail], np.arange(len(place) + 1))
+    start = np.searchsorted(tail[by_tail], np.arange(len(position) + 1))
     degree = np.diff(start)[head]
     e = np.repeat(np.arange(2 * num), degree)
     f = by_tail[np.repeat(start[head] - (np.cumsum(degree) - degree), degree) + np.arange(degree.sum())]
@@ -92,20 +92,20 @@ def _kac_ward(place: FloatArray, edges: IntArray, J: FloatArray, block: IntArray
     turn = np.angle(np.exp(1j * (angle[f] - angle[e])))
     phase = np.exp(0.5j * turn)
 
-    of = np.tile(block, 2)
-    rank = np.empty(2 * num, np.int64)  # the place of an edge within its block
+    of = np.tile(column, 2)
+    rank = np.empty(2 * num, np.int64)  # the number of an edge within its column
     members = [np.flatnonzero(of == k) for k in range(of.max() + 1)]
     for which in members:
         rank[which] = np.arange(len(which))
 
     def part(k: int, m: int) -> np.ndarray:
-        """Rows of block k and columns of block m of W without its tanh."""
+        """Return the part of W from column k to column m, without its tanh."""
         found = np.zeros((len(members[k]), len(members[m])), complex)
         here = (of[e] == k) & (of[f] == m)
         found[rank[e[here]], rank[f[here]]] = phase[here]
         return found
 
-    log_det, behind = 0.0, np.eye(0)  # behind: what the elimination of the blocks after k leaves of block k
+    log_det, behind = 0.0, np.eye(0)  # behind: column k + 1 after the elimination of the columns behind it
     for k in range(len(members) - 1, -1, -1):
         tanh = t[members[k]][:, None]
         left = np.eye(len(members[k])) - tanh * part(k, k)
@@ -114,7 +114,7 @@ def _kac_ward(place: FloatArray, edges: IntArray, J: FloatArray, block: IntArray
             left = left - tanh * part(k, k + 1) @ np.linalg.solve(behind, back)
         log_det += float(np.linalg.slogdet(left)[1])
         behind = left
-    # The last block that is left is the inverse of 1 - W in block 0, where the edges after a wanted one are.
+    # The inverse of the last remainder is that of 1 - W in column 0, which holds all edges after a wanted one.
     product = np.diagonal(part(0, 0) @ np.linalg.inv(behind)).real
     derivative = np.zeros(2 * num)
     derivative[members[0]] = -(1 - t[members[0]] ** 2) * product

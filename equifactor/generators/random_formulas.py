@@ -1,4 +1,4 @@
-"""Random satisfiability: clauses of k literals over uniformly drawn variables."""
+"""Random satisfiability problems: clauses of k literals over uniform random variables."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def random_ksat(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """Random k-SAT: each clause is over k different variables, and each literal is negated by the toss of a coin.
+    """Draw random k-SAT: each clause has k different variables, and each literal is negated with probability 1/2.
 
     ln Z is the logarithm of the number of solutions. Random 3-SAT has solutions up to about 4.27 clauses per
-    variable, 5-SAT up to about 21.1. Every graph of a batch has its own clauses, and graph i does not depend on
+    variable, 5-SAT up to about 21.1. Every graph of a list has its own clauses, and graph i does not depend on
     `count`.
 
     Args:
         num_vars: V, the number of variables.
         ratio: clauses per variable, rounded to a whole number of clauses.
         k: literals per clause, at least 2.
-        num_clauses: the number of clauses, in place of the ratio.
-        weight: what a violated clause costs; without it every clause must hold.
+        num_clauses: the number of clauses, instead of the ratio.
+        weight: the cost of a violated clause; None means that every clause must hold.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the random numbers.
 
@@ -64,7 +64,7 @@ def random_ksat(
     """
     num_vars, k = whole("num_vars", num_vars, 2), whole("k", k, 2)
     if k > num_vars:
-        raise OptionError(f"k must be at most the number of variables, found {k} for {num_vars} variables")
+        raise OptionError(f"k must be at most {num_vars}, the number of variables; found {k}.")
     if num_clauses is None:
         num_clauses = round(real("ratio", ratio) * num_vars)
     num_clauses = whole("num_clauses", num_clauses, 0)

@@ -1,4 +1,4 @@
-"""Random factor graphs of chosen arity, cardinality and share of zeros."""
+"""Random factor graphs with a given arity, cardinality and share of zeros."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def random_graph(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """Factors with uniformly drawn scopes in random order; variables may be left without any factor.
+    """Draw factors with uniform random scopes in random order; some variables may have no factor.
 
-    Every graph of a batch has its own scopes unless `structures` is given, and graph i does not depend on `count`.
+    Every graph of a list has its own scopes unless `structures` is given. Graph i does not depend on `count`.
 
     Args:
         num_vars: V, the number of variables.
         num_factors: F, the number of factors.
-        arity: variables per factor, or `(low, high)` to draw it per factor; 0 is a constant factor.
+        arity: number of variables per factor, or `(low, high)` to draw it per factor; 0 gives a constant factor.
         card: number of states, or `(low, high)` to draw it per variable.
         strength: log entries are drawn from N(0, strength^2).
         zeros: probability of a zero entry; one planted assignment keeps positive probability.
-        structures: number of different structures, which the graphs take in turn; few of them train fastest.
+        structures: number of different structures, which the graphs use in turn; training is fastest with few.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the random numbers.
 
@@ -68,7 +68,7 @@ def random_graph(
     num_vars, num_factors = whole("num_vars", num_vars, 1), whole("num_factors", num_factors, 0)
     arities, cards = whole_range("arity", arity, 0), whole_range("card", card, 1)
     if arities[1] > num_vars:
-        raise OptionError(f"arity must be at most the number of variables, found {arities[1]} for {num_vars} variables")
+        raise OptionError(f"arity must be at most {num_vars}, the number of variables; found {arities[1]}.")
     strength, zeros = real("strength", strength), real("zeros", zeros, 0.0, 1.0)
     n = number_of_graphs(count)
     check_size(n * (num_vars * cards[0] + num_factors * cards[0] ** arities[0]))
@@ -97,10 +97,10 @@ def _structure(
 
 
 def random_subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> IntArray:
-    """A uniform subset of the variables for each factor, in random order, one after the other.
+    """Draw a uniform random subset of the variables for each factor; return all subsets, in random order, as one array.
 
-    Floyd's sampling, all factors at once: slot j draws from the first V - size + j + 1 variables and takes
-    the last of these instead when its draw is already in the subset.
+    This is Floyd's sampling for all factors at once. Slot j draws from the first V - size + j + 1 variables, and takes
+    the last of these if its draw is already in the subset.
     """
     width = int(size.max(initial=0))
     chosen = np.full((len(size), width), -1, np.int64)
@@ -110,7 +110,7 @@ def random_subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> I
         draw = rng.integers(last, endpoint=True)
         taken = np.any(chosen[rows, :j] == draw[:, None], axis=1)
         chosen[rows, j] = np.where(taken, last, draw)
-    # Floyd's order is not uniform: sort by random keys, slots beyond the size last.
+    # Floyd's order is not uniform, so sort by random keys; slots beyond the size come last.
     key = np.where(chosen < 0, 2.0, rng.random(chosen.shape))
     shuffled = np.take_along_axis(chosen, np.argsort(key, axis=1), axis=1)
     return shuffled[shuffled >= 0]

@@ -37,11 +37,10 @@ def random_tree(
     count: int | None = None,
     seed: int = 0,
 ) -> FactorGraph | list[FactorGraph]:
-    """A random tree with a unary factor on every variable and a pair factor on every edge.
+    """Draw a random tree with a unary factor on every variable and a pair factor on every edge.
 
-    The tree is a random recursive tree (each new variable hangs on a uniformly chosen earlier one) with
-    shuffled numbers and scope orders. Every graph of a batch has its own tree, and graph i does not depend
-    on `count`.
+    The tree is a random recursive tree (each new variable is joined to a uniform random earlier one) with shuffled
+    numbers and scope orders. Every graph of a list has its own tree, and graph i does not depend on `count`.
 
     Args:
         num_vars: V; there are V unary and V - 1 pair factors.

@@ -1,6 +1,6 @@
-"""Models whose answers are known by another road than elimination, however large they are.
+"""Models of any size whose answers are known by other means than elimination.
 
-They are for trying solvers beyond the size at which exact inference fits. Each generator gives a `SolvedModel`.
+They test solvers on models that are too large for exact inference. Each generator returns a `SolvedModel`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.generators.building_blocks import field_structure
+from equifactor.generators.building_blocks import SPIN, field_structure
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
-
-SPIN = np.array([-1.0, 1.0])  # state 0 is spin -1, state 1 is spin +1
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +25,8 @@ class SolvedModel:
     Attributes:
         graph: the model.
         log_z: its ln Z.
-        marginals: the marginals of its variables, meaningful where `known` says so.
-        known: [V] which variables' marginals are known.
+        marginals: the marginals of its variables; only those with `known` are meaningful.
+        known: [V] the variables whose marginals are known.
     """
 
     graph: FactorGraph
@@ -41,11 +39,11 @@ class SolvedModel:
 
 
 def ising_model(b: FloatArray, pairs: IntArray, J: FloatArray, name: str) -> FactorGraph:
-    """The graph `p(x) ~ exp(sum_i b_i x_i + sum_ij J_ij x_i x_j)` of fields b [V] on pairs [P, 2] with couplings J."""
+    """Return `p(x) ~ exp(sum_i b_i x_i + sum_ij J_ij x_i x_j)` with fields b [V] and couplings J on pairs [P, 2]."""
     log_phi = np.concatenate((np.outer(b, SPIN).ravel(), np.outer(J, np.outer(SPIN, SPIN)).ravel()))
     return FactorGraph.trusted(field_structure(np.full(len(b), 2), pairs), log_phi, None, name)
 
 
 def binary_marginals(graph: FactorGraph, p: FloatArray) -> Marginals:
-    """Marginals from the probabilities [V] of state 1."""
+    """Return marginals from the probabilities [V] of state 1."""
     return Marginals(np.stack((1.0 - p, p), axis=1).ravel(), graph.structure.state_ptr)

@@ -1,4 +1,4 @@
-"""Long strips and cylinders of spins, solved by transfer matrices."""
+"""Long strips and cylinders of spins, which are solved by transfer matrices."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.generators.argument_checks import spin_draws, whole
+from equifactor.generators.building_blocks import SPIN
 from equifactor.generators.grids import grid_edges
-from equifactor.generators.solved import SPIN, SolvedModel, binary_marginals, ising_model
+from equifactor.generators.solved import SolvedModel, binary_marginals, ising_model
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
-_MAX_ROWS = 24  # A vector over the states of one column has 2^rows entries, and one is kept per column.
+_MAX_ROWS = 24  # Rows at most: a vector over the states of a column has 2^rows entries, and each column keeps one.
 
 
 def ising_strip(
@@ -25,17 +26,17 @@ def ising_strip(
     wrap: bool = False,
     seed: int = 0,
 ) -> SolvedModel:
-    """A spin glass on a grid of few rows and many columns, with ln Z and all marginals.
+    """Draw a spin glass on a grid of few rows and many columns, with ln Z and all marginals.
 
-    A vector over the 2^rows states of a column is carried from column to column, forth and back: the bond of one row
-    after the other is applied to it, so that a step costs rows * 2^rows. All vectors of one direction are kept.
+    A vector over the 2^rows states of a column is passed from column to column, forward and backward. The bonds of
+    the rows are applied to it one after the other, so that a step costs rows * 2^rows. The forward vectors are kept.
 
     Args:
-        rows: at most 24; the answer takes 2^rows * cols * 8 bytes.
+        rows: at most 24; the computation takes 2^rows * cols * 8 bytes.
         cols: any number.
         field_std: standard deviation of the fields.
         coupling_std: standard deviation of the couplings.
-        wrap: join the first row to the last one: a cylinder.
+        wrap: join the first row to the last row, which gives a cylinder.
         seed: the seed of the random numbers.
 
     Examples:
@@ -43,7 +44,7 @@ def ising_strip(
         >>> generators.ising_strip(6, 40, seed=1)
         SolvedModel(strip-6x40-seed1, ln Z 331.138, 240 marginals known)
     """
-    rows = whole("rows", rows, 1, _MAX_ROWS, "the sum goes over 2^rows states of a column")
+    rows = whole("rows", rows, 1, _MAX_ROWS, "The sum runs over the 2^rows states of a column.")
     cols = whole("cols", cols, 1)
     field_std, coupling_std, rng = spin_draws(field_std, coupling_std, seed)
     edges = grid_edges(rows, cols)
@@ -55,7 +56,7 @@ def ising_strip(
 
     num_right = rows * (cols - 1)
     bond = J[:num_right].reshape(rows, cols - 1)
-    down = np.zeros((rows, cols))  # the coupling from each spin to the one below, the last row's to the first
+    down = np.zeros((rows, cols))  # the coupling of each spin to the spin below; the last row is above the first
     down[: rows - 1] = J[num_right : num_right + (rows - 1) * cols].reshape(rows - 1, cols)
     if wrap and rows > 2:
         down[rows - 1] = J[num_right + (rows - 1) * cols :]
@@ -65,7 +66,10 @@ def ising_strip(
 
 
 def _transfer(b: FloatArray, down: FloatArray, bond: FloatArray) -> tuple[float, FloatArray]:
-    """ln Z and the mean of each spin [rows, cols], of fields, couplings down [rows, cols] and right [rows, cols-1]."""
+    """Return ln Z and the mean of each spin [rows, cols].
+
+    The arguments are the fields [rows, cols] and the couplings down [rows, cols] and to the right [rows, cols-1].
+    """
     rows, cols = b.shape
     columns = [_column(b[:, c], down[:, c]) for c in range(cols)]
     forward, log_z = [], 0.0
@@ -92,7 +96,7 @@ def _transfer(b: FloatArray, down: FloatArray, bond: FloatArray) -> tuple[float,
 
 
 def _column(b: FloatArray, down: FloatArray) -> FloatArray:
-    """[2^rows] the log weight of each state of one column; row 0 is the slowest axis."""
+    """Return the log weight [2^rows] of each state of one column; row 0 is the slowest axis."""
     rows = len(b)
     weight = np.zeros((2,) * rows)
     for r in range(rows):
@@ -105,7 +109,7 @@ def _column(b: FloatArray, down: FloatArray) -> FloatArray:
 
 
 def _across(v: FloatArray, bond: FloatArray) -> FloatArray:
-    """Apply exp(J x y - |J|) of every row's bond [rows] to a vector [2^rows] over the states of a column."""
+    """Apply the factor exp(J x y - |J|) of each bond [rows] to a vector [2^rows] over the states of a column."""
     for r, J in enumerate(bond):
         same, other = np.exp(J - abs(J)), np.exp(-J - abs(J))
         split = v.reshape(2**r, 2, -1)

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
-from equifactor.graph import display
-from equifactor.graph.reading import array_input, inputs, observations
-from equifactor.graph.reading.observations import StateNumbers
-from equifactor.graph.reading.observing import conditioned
+from equifactor.graph.kind_checks import check_kinds
+from equifactor.graph.kinds import kind_class
+from equifactor.graph.mixed_rows import dense_table
+from equifactor.graph.reading import factor_input, inputs, observations
+from equifactor.graph.reading.observations import StateNumbers, conditioned
 from equifactor.graph.scores import assignment_log_scores, assignment_of
 from equifactor.graph.structure import MAX_AXES, Structure
 from equifactor.graph.structured_factor import StructuredFactor
 from equifactor.kernels.pointers import ptr_of
+from equifactor.show import graph_display
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,9 +125,9 @@ class FactorGraph:
             >>> FactorGraph.from_arrays([2] * 101, [(i, i + 1) for i in range(100)], [[[2, 1], [1, 2]]] * 100)
             FactorGraph(101 variables, 100 factors, 2 states, arity 2, no zeros)
         """
-        structure = array_input.structure_of(variables, scopes, scope_ptr)
+        structure = factor_input.structure_of(variables, scopes, scope_ptr)
         empty = cls.trusted(structure, np.zeros(0), None, inputs.read_name(name))
-        return empty.with_potentials(array_input.flat_tables(structure, phi), log=log)
+        return empty.with_potentials(factor_input.flat_tables(structure, phi), log=log)
 
     # ---- what it is -------------------------------------------------------------------------------------
 
@@ -170,8 +172,6 @@ class FactorGraph:
         a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
         if kinds is None or kinds.kind[a] == 0:
             return self.log_table(a)
-        from equifactor.graph.kinds import kind_class
-
         row = self.structure.rows(self.log_phi).take(np.array([a]))
         return kind_class(int(kinds.kind[a])).of_row(self.structure.shape(a), row.log_values, row.words)
 
@@ -182,8 +182,6 @@ class FactorGraph:
         """
         a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
         if kinds is not None and kinds.kind[a]:
-            from equifactor.graph.mixed_rows import dense_table
-
             return dense_table(self.structure.rows(self.log_phi).take(np.array([a])), a)
         if self.structure.arity[a] > MAX_AXES:
             raise ModelError(
@@ -261,10 +259,8 @@ class FactorGraph:
 
     def _with_rows(self, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorGraph:
         """The graph times more factors, some of which are structured, or its own are."""
-        from equifactor.graph.reading.factor_input import read_rows
-
         s = self.structure
-        rows = read_rows(s.rows(self.log_phi), s.card, scopes, tables, log)
+        rows = factor_input.read_rows(s.rows(self.log_phi), s.card, scopes, tables, log)
         structure = Structure.of_rows(s.card, rows, variable_names=s.variable_names, state_names=s.state_names)
         return FactorGraph.trusted(structure, rows.log_values, self.observed, self.name)
 
@@ -309,13 +305,13 @@ class FactorGraph:
     __hash__ = None  # type: ignore[assignment]  # graphs compare by value and hold large arrays
 
     def __repr__(self) -> str:
-        return f"FactorGraph({display.one_line(self)})"
+        return f"FactorGraph({graph_display.one_line(self)})"
 
     def _repr_html_(self) -> str:
-        return display.html(self)
+        return graph_display.html(self)
 
     def __rich__(self) -> RenderableType:
-        return display.terminal(self)
+        return graph_display.terminal(self)
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw the factor graph: variables as discs, factors as squares coloured by kind, a grid as a grid.
@@ -323,16 +319,15 @@ class FactorGraph:
         A graph of more than 500 variables that is no grid is too large for that: then the picture says how many
         variables have how many factors. Needs matplotlib; `ax` are axes to draw into, those of a new figure by default.
         """
-        from equifactor.drawing.graph_picture import draw_graph
+        from equifactor.graph.parents import children_of
+        from equifactor.show.graph_picture import draw_graph
 
-        return draw_graph(self, ax)
+        return draw_graph(self, ax, children_of)
 
 
 def _check_values(structure: Structure, log_phi: FloatArray) -> None:
     """Refuse log values that a kind of factor does not allow."""
     if structure.kinds is not None:
-        from equifactor.graph.kind_checks import check_kinds
-
         check_kinds(structure.rows(log_phi))
 
 

@@ -35,6 +35,15 @@ class FactorRows:
     words: IntArray  # [w]
     card: IntArray  # [e] number of states of each edge's variable
 
+    @classmethod
+    def of_tables(cls, scope_ptr: IntArray, scope_vars: IntArray, log_values: FloatArray, card: IntArray) -> FactorRows:
+        """Return dense tables whose log values follow each other; `card` [e] are the cardinalities of the scopes."""
+        count = len(scope_ptr) - 1
+        none = np.zeros(count + 1, np.int64)
+        sizes = np.ones(count, np.int64)
+        np.multiply.at(sizes, row_of(scope_ptr), card)
+        return cls(none[:-1], scope_ptr, scope_vars, ptr_of(sizes), log_values, none, none[:0], card)
+
     @property
     def num_factors(self) -> int:
         """N."""
@@ -80,6 +89,12 @@ class FactorRows:
         """The same arrays under another kind."""
         return replace(self, kind=np.full_like(self.kind, kind))
 
+    def as_tables(self, values: FloatArray) -> FactorRows:
+        """The same factors as dense tables with the log values [N, size]."""
+        no_words = np.zeros(self.num_factors + 1, np.int64)
+        sizes = ptr_of(np.full(self.num_factors, values.shape[1]))
+        return self.as_kind(0).with_values(sizes, values.ravel()).with_words(no_words, no_words[:0])
+
     def sum_of_edges(self, values: np.ndarray) -> np.ndarray:
         """[N] sums of what each edge has [e, ..]; 0 for a factor without variables."""
         return row_sums(values, self.scope_ptr)
@@ -89,6 +104,16 @@ def by_kind(rows: FactorRows) -> Iterator[tuple[int, IntArray]]:
     """Each kind that occurs, and the places of its factors."""
     for number in np.unique(rows.kind).tolist():
         yield number, np.flatnonzero(rows.kind == number)
+
+
+def by_shape(rows: FactorRows) -> Iterator[IntArray]:
+    """The places of the factors in groups of one table shape."""
+    for arity in np.unique(rows.arity).tolist():
+        members = np.flatnonzero(rows.arity == arity)
+        cards = rows.card[rows.scope_ptr[members][:, None] + np.arange(arity)]
+        order = np.lexsort(cards.T[::-1]) if arity else np.arange(len(members))
+        changes = np.any(np.diff(cards[order], axis=0) != 0, axis=1)
+        yield from np.split(members[order], np.flatnonzero(changes) + 1)
 
 
 def row_sums(values: np.ndarray, ptr: IntArray) -> np.ndarray:
@@ -108,15 +133,18 @@ def row_any(marked: BoolArray, ptr: IntArray) -> BoolArray:
 def merged(parts: Sequence[tuple[IntArray, FactorRows]]) -> FactorRows:
     """Rows in one order: each part comes with the places [N] of its factors, and the places are 0, 1, .. in all."""
     place = np.concatenate([where for where, _ in parts])
-    rows = [part for _, part in parts]
-    joined = FactorRows(
+    return joined([part for _, part in parts]).take(np.argsort(place))
+
+
+def joined(rows: Sequence[FactorRows]) -> FactorRows:
+    """Return several rows, one after the other."""
+    return FactorRows(
         np.concatenate([r.kind for r in rows]),
         _joined_ptr([r.scope_ptr for r in rows]), np.concatenate([r.scope_vars for r in rows]),
         _joined_ptr([r.value_ptr for r in rows]), np.concatenate([r.log_values for r in rows]),
         _joined_ptr([r.word_ptr for r in rows]), np.concatenate([r.words for r in rows]),
         np.concatenate([r.card for r in rows]),
     )  # fmt: skip
-    return joined.take(np.argsort(place))
 
 
 def _joined_ptr(ptrs: Sequence[IntArray]) -> IntArray:

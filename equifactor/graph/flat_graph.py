@@ -20,6 +20,7 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.base.optional_packages import needed
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.factor_rows import FactorRows
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class StructuredGroup:
     states follow each other.
     """
 
-    kind: int  # as in `factors.kinds.KINDS`
+    kind: int  # its place in the table `KINDS`
     factors: Any  # [N] batch-wide factor numbers, in order
     entries: slice  # the part of log_phi [T] that holds its log values
     states: slice  # the part of the edge states [S]
@@ -80,6 +81,16 @@ class StructuredGroup:
     def num_factors(self) -> int:
         """N."""
         return len(self.factors)
+
+    def rows(self, log_values: FloatArray, scope_vars: IntArray | None = None) -> FactorRows:
+        """Return the factors as rows with these log values [t]; without `scope_vars` [e] their variables are all 0."""
+        return FactorRows(
+            np.full(self.num_factors, self.kind),
+            self.edge_ptr, np.zeros(len(self.card), np.int64) if scope_vars is None else scope_vars,
+            self.value_ptr, log_values,
+            self.word_ptr, self.words,
+            self.card,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +204,7 @@ class FlatGraph(Generic[Array]):
         if self.structured:
             raise ModelError(
                 f"{what} takes tables only, and this graph has factors of other kinds; "
-                "equifactor.lower(graph).graph is an equal graph of tables"
+                "equifactor.solvers.lower(graph).graph is an equal graph of tables"
             )
 
     def edge_states_of(self, graphs: IntArray) -> IntArray:

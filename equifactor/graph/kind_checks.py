@@ -8,10 +8,11 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.graph.factor_rows import by_kind
-from equifactor.graph.kinds import KINDS, kind_class, kind_name
+from equifactor.graph.kinds import KINDS, has_kernels, kind_class, kind_name
 from equifactor.graph.structured_factor import TABLE
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.factor_rows import FactorRows
 
 
@@ -31,3 +32,13 @@ def check_kinds(rows: FactorRows) -> None:
         if wrong is not None:
             a = int(places[wrong[0]])
             raise ModelError(f"factor {a}: {wrong[1]}", factor=a)
+
+
+def check_compiled(kind: IntArray) -> None:
+    """Raise `ModelError` if the compiled kernels do not know the kind of some factor, whose numbers are `kind` [F]."""
+    if not has_kernels(kind):
+        a = next(n for n in np.unique(kind).tolist() if n != TABLE and not kind_class(n).has_kernels)
+        raise ModelError(
+            f"factors of kind {kind_name(a)} have no compiled kernels. solve lowers them by itself; elsewhere use "
+            "equifactor.solvers.lower(graph).graph, an equal graph of dense tables"
+        )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
+from equifactor.graph.kinds import registered_kinds, renumbered
 from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,20 @@ class FactorKinds:
     word_ptr: IntArray  # [F+1] words of factor a are word_ptr[a]:word_ptr[a+1]
     words: IntArray  # [W]
 
-    def __setstate__(self, state: dict[str, IntArray]) -> None:
-        self.__dict__.update({name: _frozen(array) for name, array in state.items()})
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the arrays, and the classes of kinds from outside of the package, whose numbers differ elsewhere."""
+        return {**vars(self), "registered": registered_kinds(self.kind)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        kind = renumbered(state["kind"], state.pop("registered", {}))
+        self.__dict__.update({name: _frozen(array) for name, array in {**state, "kind": kind}.items()})
+
+    @staticmethod
+    def name(number: int) -> str:
+        """Return the name of a kind, as `info` prints it."""
+        from equifactor.graph.kinds import kind_name
+
+        return kind_name(number)
 
     def same_as(self, other: FactorKinds | None) -> bool:
         """Whether all factors are of equal kinds with equal words."""

@@ -1,4 +1,4 @@
-"""What a kind of factor is: one class that a user builds factors with, and whose class methods treat many at once."""
+"""The base class of all kinds of factors: users build factors with it, and its class methods treat many at once."""
 
 from __future__ import annotations
 
@@ -8,24 +8,40 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.graph.kinds import KINDS, is_place_of, kind_number
+from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
 
-TABLE = 0  # the number of the kind `table`
+TABLE = 0  # The number of the kind `table`.
+_SMALL = 64  # A table of at most this many entries is simpler than auxiliary variables. Chosen by hand.
 
 
 class StructuredFactor(ABC):
-    """A factor that is stated by a sentence instead of a table.
+    """A factor that is stated by a rule instead of a dense table, such as "an even number of ones".
 
     An object is one factor as a user writes it, without its scope. The class methods take `FactorRows` that are all of
     this kind, any number of them, and work on flat arrays without a loop over factors. N factors, e edges.
     """
 
-    kind: ClassVar[str]
-    number: ClassVar[int]  # its place in `kinds.KINDS`, by which rows name their kind
+    kind: ClassVar[str]  # Its name in the table `KINDS`.
+    number: ClassVar[int] = -1  # Its place in `KINDS`, by which rows name their kind; -1 for a kind not registered.
+    has_kernels: ClassVar[bool] = False  # Whether the compiled kernels of `factors` know it; otherwise it is lowered.
+    moves: ClassVar[str] = ""  # "module:function" that returns the `MoveRows` of its factors; needed with kernels.
+    tensors: ClassVar[str] = ""  # "module:Class" of its `KindTensors`; without it torch takes small dense tables.
+    # Whether the log value of some assignment is not a multiple of one of the log values. Such a factor can be zero
+    # although no log value is -inf, and log values times c are not those of its power c.
+    nonlinear_values: ClassVar[bool] = False
+    searches_maxima: ClassVar[bool] = False  # Whether its maxima take a search, which may be cut short.
+    lowered_by_chance: ClassVar[bool] = False  # Whether auxiliary variables of its lowered form are random.
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "kind" in cls.__dict__:
+            cls.number = kind_number(cls.kind) if is_place_of(KINDS.get(cls.kind), cls) else -1
 
     @property
     def child_slot(self) -> int | None:
@@ -42,9 +58,9 @@ class StructuredFactor(ABC):
         """The factor as a user would write it."""
 
     @classmethod
-    @abstractmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """The first row that is not a factor of this kind and what is wrong with it; None when all are."""
+        """Return the first row that is not a factor of this kind and what is wrong with it; None if all are."""
+        return None
 
     @classmethod
     @abstractmethod
@@ -52,60 +68,65 @@ class StructuredFactor(ABC):
         """[n, N] log values of the factors at the states [n, e] of their edges."""
 
     @classmethod
-    @abstractmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """The factors given the states [e] of some edges' variables, -1 where free.
+        """Return the factors given the states [e] of some edges' variables, -1 where free; by default dense tables.
 
         Observed variables leave the scopes. A factor may become one of another kind, and it leaves out variables that
         no longer matter to it.
         """
+        from equifactor.graph.dense_rows import sliced_tables
+
+        return sliced_tables(cls, rows, states)
 
     @classmethod
-    @abstractmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """Which states the factors exclude, given which are possible; both by edge state [sum of card].
+        """Return which states the factors exclude, given which are possible; both by edge state [sum of card].
 
-        A state is excluded where the factor is zero for it whatever possible states its other variables take. To find
-        fewer is allowed, to find others is not.
+        A state is excluded if the factor is zero for it whatever possible states its other variables take. Finding
+        fewer states is allowed, and the default finds none; finding others is not.
         """
+        return np.zeros_like(possible)
 
     @classmethod
-    @abstractmethod
     def with_states(cls, rows: FactorRows, new_state: IntArray, new_card: IntArray) -> FactorRows:
-        """The factors after their variables' states were renumbered.
+        """Return the factors after their variables' states were renumbered; by default dense tables.
 
         Args:
             rows: the factors.
             new_state: [sum of card] new number of each edge state, -1 for a state that is struck out.
             new_card: [e] how many states each edge's variable has now.
         """
+        from equifactor.graph.dense_rows import tables_with_states
+
+        return tables_with_states(cls, rows, new_state, new_card)
 
     @classmethod
-    @abstractmethod
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
-        """The factors with their scope in another order: the edge at place n [e] of the new rows was edge[n]."""
+        """Return the factors with scopes in another order: the edge at place n [e] was edge[n]; by default tables."""
+        from equifactor.graph.dense_rows import tables_with_slots
+
+        return tables_with_slots(cls, rows, edge)
 
     @classmethod
     def lower_into(cls, builder: LoweredBuilder, rows: FactorRows, semiring: Semiring) -> None:
-        """Small tables, with auxiliary variables where they help; summed (or maximised) over these, the same factor."""
-        from equifactor.factors.lowering import add_tables
-
+        """Add small tables, with auxiliary variables where they help; with these summed out they are the factor."""
         direct = cls.fits_table(rows, semiring)
-        add_tables(builder, cls, rows.take(np.flatnonzero(direct)))
+        builder.add_tables(cls, rows.take(np.flatnonzero(direct)))
         if not direct.all():
             cls.add_chains(builder, rows.take(np.flatnonzero(~direct)))
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
         """[N] whether a factor is lowered to its own table; `ModelError` where that is the only way and too large."""
-        from equifactor.factors.lowering import small
-
         return small(rows)
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
-        """Small tables over auxiliary variables for factors that do not fit a table; most kinds make chains."""
-        raise NotImplementedError
+        """Add small tables over auxiliary variables for factors whose own table is not small; most kinds make chains.
+
+        A kind that does not define it gets its own tables, which raise `ModelError` where they are too large.
+        """
+        builder.add_tables(cls, rows)
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
@@ -116,18 +137,26 @@ class StructuredFactor(ABC):
         return value_ranges(rows.log_values, rows.value_ptr)
 
     @classmethod
+    def keeps_powers(cls, rows: FactorRows) -> BoolArray:
+        """Return [N] whether log values times c are those of the factor to the power c."""
+        return np.full(rows.num_factors, not cls.nonlinear_values)
+
+    @classmethod
     def tables(cls, rows: FactorRows) -> FloatArray:
         """[N, *shape] log tables of factors that all have one shape."""
         shape = tuple(rows.card[: rows.scope_ptr[1]].tolist())
-        digits = np.indices(shape).reshape(len(shape), -1).T  # [size, k]
+        digits = np.indices(shape).reshape(len(shape), -1).T if shape else np.zeros((1, 0), np.int64)  # [size, k]
         scores = cls.log_scores(rows, np.tile(digits, (1, rows.num_factors)))
         return scores.T.reshape(-1, *shape)
 
 
+def small(rows: FactorRows) -> BoolArray:
+    """Return [N] whether a factor's own table is small enough to take the place of the factor."""
+    return rows.sum_of_edges(np.log2(rows.card)) <= np.log2(_SMALL)
+
+
 def edge_state_ptr(rows: FactorRows) -> IntArray:
     """[e+1] the first edge state of each edge of these rows."""
-    from equifactor.kernels.pointers import ptr_of
-
     return ptr_of(rows.card)
 
 

@@ -1,4 +1,4 @@
-"""Conditional distributions of other packages, which must be such."""
+"""A check of conditional distributions from other packages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def check_distribution(child: object, parents: Sequence[object], table: FloatArray) -> None:
-    """Refuse a table [child, *parents] that does not sum to 1 over its child for all states of the parents."""
+    """Raise `ModelError` if a table [child, *parents] does not sum to 1 over its child for all parent states."""
     sums = np.asarray(table.sum(axis=0))
-    wrong = ~(np.abs(sums - 1.0) <= ROUNDING)  # so that NaN is wrong as well
+    wrong = ~(np.abs(sums - 1.0) <= ROUNDING)  # this form also catches NaN
     if wrong.any():
         row = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
         given = ", ".join(f"state {x} of {parent}" for parent, x in zip(parents, row, strict=True))
         raise ModelError(
-            f"expected probabilities of {child} that sum to 1{f' given {given}' if given else ''}, found a sum of "
-            f"{sums[row]:.6g}"
+            f"The probabilities of {child}{f' given {given}' if given else ''} sum to {sums[row]:.6g}. They must sum "
+            "to 1."
         )

@@ -1,14 +1,14 @@
-"""Graphs of networkx: bipartite graphs of variables and factors, and graphs with tables on nodes and edges.
+"""Conversion from and to networkx: bipartite graphs of variables and factors, graphs with tables on nodes and edges.
 
-Attributes, in both directions:
+The attributes of nodes and edges, in both directions:
 
 states     of a variable: the number of its states, or the list of their names
 table      of a factor, node or edge: its table, one axis per variable; or `log_table`, natural logarithms
-factor     of a factor in place of a table: `Parity()`, `Clause()`, ..
+factor     of a factor, instead of a table: `Parity()`, `Clause()`, ..
 scope      of a factor or edge: its variables in the order of the axes
 slot       of an edge between variable and factor: the axis of this variable, counted from 0
-observed   of a variable: the state it was seen in
-bipartite  of every node of a graph with factors: 0 for a variable, 1 for a factor, as networkx has it
+observed   of a variable: its observed state
+bipartite  of every node of a graph with factors: 0 for a variable, 1 for a factor, as is usual in networkx
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
 KINDS_OF_NETWORKX = ("bipartite", "pairwise")
-_TABLES = ("table", "log_table", "factor")  # of which a factor has one
-_SYMMETRIC = ("parity", "potts", "truncated_linear")  # kinds in which variables may change places, without labels
+_TABLES = ("table", "log_table", "factor")  # The attributes that define a factor; a factor has one of them.
+_SYMMETRIC = ("parity", "potts", "truncated_linear")  # Kinds whose variables may be swapped if they have no labels.
 
 Label = Hashable
 
@@ -41,24 +41,25 @@ Label = Hashable
 
 
 def from_networkx(graph: Any) -> FactorGraph:
-    """The factor graph of a graph of networkx, which is of one of two forms.
+    """Return the factor graph of a networkx graph, which has one of two forms.
 
-    **Bipartite.** Every node has the attribute `bipartite`: 0 for variables, with `states`, and 1 for factors, with
-    `table`, `log_table` or `factor`. The axes of a table are those of `scope` on the factor, or of `slot` on its edges.
+    **Bipartite.** Every node has the attribute `bipartite`: 0 for variables, which have `states`, and 1 for factors,
+    which have `table`, `log_table` or `factor`. `scope` of a factor or `slot` of its edges gives the axes of its table.
 
-    **Pairwise.** Every node is a variable with `states`, and may have a `table` or `log_table` of its own (its length
-    then serves for `states`). Every edge has one with an axis for each end: in the order of `scope`, or tail first in a
-    directed graph. Without `scope`, the table of an undirected edge must be symmetric. Parallel edges are factors each.
+    **Pairwise.** Every node is a variable with `states`. It may have a `table` or `log_table`, whose length then
+    replaces `states`. Every edge has a table with an axis for each end: in the order of `scope`, or with the tail first
+    in a directed graph. Without `scope`, the table of an undirected edge must be symmetric. Each parallel edge is a
+    factor.
 
-    Variables are in the order of the nodes; a node that is no text is named by its text, except that nodes 0, 1, ..
-    whose states have no names have none themselves. A variable with `observed` becomes evidence.
+    Variables are in the order of the nodes. A node that is not text gets its text as name, except that nodes 0, 1, ..
+    whose states have no names get no names either. A variable with `observed` becomes evidence.
 
-    Raises `ModelError` for anything that is missing, or that could be read in two ways.
+    Raises `ModelError` for anything that is missing or ambiguous.
     """
-    if type(graph).__module__.startswith("pgmpy."):  # its models are graphs of networkx, without these attributes
-        raise ModelError(f"a {type(graph).__name__} is a model of pgmpy, which from_pgmpy reads")
+    if type(graph).__module__.startswith("pgmpy."):  # its models are networkx graphs without these attributes
+        raise ModelError(f"A {type(graph).__name__} is a model of pgmpy. Use from_pgmpy to read it.")
     if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed", "is_multigraph")):
-        raise ModelError(f"expected a graph of networkx, found {brief(graph)}")
+        raise ModelError(f"Expected a networkx graph, found {brief(graph)}.")
     sides = dict(graph.nodes(data="bipartite"))
     bipartite = any(side is not None for side in sides.values())
     if bipartite:
@@ -79,7 +80,7 @@ def _name(graph: Any) -> str | None:
 
 
 def _variables(states: Mapping[Label, list[str] | int]) -> Any:
-    """Variables as `FactorGraph` takes them."""
+    """Return the variables in the form that `FactorGraph` takes."""
     if list(states) == list(range(len(states))) and all(isinstance(s, int) for s in states.values()):
         return list(states.values())
     names = variable_names(states)
@@ -100,10 +101,10 @@ def _states(node: Label, attributes: Mapping[str, Any], bipartite: bool) -> list
         return state_names(str(node), names)
     own = None if bipartite else attributes.get("table", attributes.get("log_table"))
     if given is None and own is not None:
-        return len(_numbers(own, f"node {brief(node)}").ravel())
+        return len(_numbers(own, f"Node {brief(node)}").ravel())
     raise ModelError(
-        f"node {brief(node)} needs the attribute states, the number of its states or a list of their names; found "
-        f"{brief(given) if given is not None else f'the attributes {sorted(map(str, attributes))}'}"
+        f"Node {brief(node)} needs the attribute `states`: the number of its states or a list of their names. Found "
+        f"{brief(given) if given is not None else f'the attributes {sorted(map(str, attributes))}'}."
     )
 
 
@@ -111,24 +112,26 @@ def _check_bipartite(graph: Any, sides: Mapping[Label, Any]) -> None:
     odd = [node for node, side in sides.items() if side not in (0, 1)]
     if odd:
         raise ModelError(
-            f"node {brief(odd[0])} has bipartite={sides[odd[0]]!r}; in a graph with factors every node has 0, for a "
-            "variable, or 1, for a factor"
+            f"Node {brief(odd[0])} has bipartite={sides[odd[0]]!r}. In a graph with factors every node needs 0 (a "
+            "variable) or 1 (a factor)."
         )
     if graph.is_directed() or graph.is_multigraph():
         raise ModelError(
-            f"a bipartite graph of variables and factors is a networkx.Graph, found a {type(graph).__name__}; "
-            "networkx.Graph(graph) drops directions and parallel edges"
+            f"A bipartite graph of variables and factors must be a networkx.Graph, found a {type(graph).__name__}. "
+            "Convert it with networkx.Graph(graph), which drops directions and parallel edges."
         )
     for u, v in graph.edges():
         if sides[u] == sides[v]:
             side = "factors" if sides[u] else "variables"
-            raise ModelError(f"the edge from {brief(u)} to {brief(v)} joins two {side}; an edge joins one of each")
+            raise ModelError(
+                f"The edge from {brief(u)} to {brief(v)} joins two {side}. An edge must join a variable and a factor."
+            )
 
 
 def _of_bipartite(graph: Any, sides: Mapping[Label, Any]) -> Iterable[tuple[list[Label], Any]]:
     for node in graph.nodes():
         if sides[node]:
-            where, attributes = f"factor {brief(node)}", graph.nodes[node]
+            where, attributes = f"Factor {brief(node)}", graph.nodes[node]
             yield _scope_of_factor(graph, node, where, attributes.get("scope")), _log_table(attributes, where)
 
 
@@ -137,18 +140,18 @@ def _scope_of_factor(graph: Any, node: Label, where: str, stated: Any) -> list[L
     slots = [graph.edges[node, v].get("slot") for v in around]
     scope = None if stated is None else as_list(stated)
     if scope is not None and (len(scope) != len(around) or set(scope) != set(around)):
-        raise ModelError(f"{where} has scope {brief(scope)}, but its neighbours are {brief(around)}")
+        raise ModelError(f"{where} has the scope {brief(scope)}, but its neighbours are {brief(around)}.")
     if any(slot is not None for slot in slots):
         if not all(isinstance(s, (int, np.integer)) for s in slots) or sorted(slots) != list(range(len(around))):
-            raise ModelError(f"the edges of {where} need the slots 0 to {len(around) - 1}, found {brief(slots)}")
+            raise ModelError(f"{where}: its edges need the slots 0 to {len(around) - 1}, found {brief(slots)}.")
         by_slot = [around[k] for k in np.argsort(slots)]
         if scope not in (None, by_slot):
-            raise ModelError(f"{where} has scope {brief(scope)}, but the slots of its edges say {brief(by_slot)}")
+            raise ModelError(f"{where} has the scope {brief(scope)}, but the slots of its edges give {brief(by_slot)}.")
         return by_slot
     if scope is None and len(around) > 1:
         raise ModelError(
-            f"{where} has {len(around)} variables, and nothing says which axis of its table is whose; give it the "
-            "attribute scope, or its edges the attribute slot"
+            f"{where} has {len(around)} variables, but nothing tells which axis of its table belongs to which "
+            "variable. Give it the attribute `scope`, or its edges the attribute `slot`."
         )
     return around if scope is None else scope
 
@@ -156,23 +159,23 @@ def _scope_of_factor(graph: Any, node: Label, where: str, stated: Any) -> list[L
 def _of_pairs(graph: Any) -> Iterable[tuple[list[Label], Any]]:
     for node, attributes in graph.nodes(data=True):
         if any(key in attributes for key in _TABLES):
-            yield [node], _log_table(attributes, f"node {brief(node)}")
+            yield [node], _log_table(attributes, f"Node {brief(node)}")
     for u, v, attributes in graph.edges(data=True):
-        where = f"the edge from {brief(u)} to {brief(v)}"
+        where = f"The edge from {brief(u)} to {brief(v)}"
         table = _log_table(attributes, where)
         scope = as_list(attributes.get("scope"))
         if scope is not None and (len(scope) != 2 or set(scope) != {u, v}):
-            raise ModelError(f"{where} has scope {brief(scope)}, which is not its two ends")
+            raise ModelError(f"{where} has the scope {brief(scope)}, which is not its two ends.")
         if scope is None and not graph.is_directed() and not _is_symmetric(table):
             raise ModelError(
-                f"{where} has no direction and its table is not symmetric, so nothing says which axis is whose; give "
-                f"the edge the attribute scope=({u!r}, {v!r}) or ({v!r}, {u!r})"
+                f"{where} has no direction and its table is not symmetric, so nothing tells which axis belongs to "
+                f"which end. Give the edge the attribute scope=({u!r}, {v!r}) or ({v!r}, {u!r})."
             )
         yield scope or [u, v], table
 
 
 def _is_symmetric(table: FloatArray | StructuredFactor) -> bool:
-    """Whether the two variables of a factor may change places."""
+    """Return whether the two variables of a factor may be swapped."""
     if isinstance(table, StructuredFactor):
         return table.kind in _SYMMETRIC and getattr(table, "labels", None) is None
     return table.ndim == 2 and table.shape[0] == table.shape[1] and np.array_equal(table, table.T)
@@ -182,17 +185,18 @@ def _log_table(attributes: Mapping[str, Any], where: str) -> FloatArray | Struct
     given = [key for key in _TABLES if key in attributes]
     if len(given) != 1:
         found = " and ".join(given) if given else f"the attributes {sorted(map(str, attributes))}"
-        raise ModelError(f"{where} needs one of the attributes {', '.join(_TABLES)}; found {found}")
+        raise ModelError(f"{where} needs exactly one of the attributes {', '.join(_TABLES)}; found {found}.")
     value = attributes[given[0]]
     if given[0] == "factor":
         if not isinstance(value, StructuredFactor):
-            raise ModelError(f"the attribute factor of {where} is such as Parity(), found {brief(value)}")
+            raise ModelError(f"{where}: `factor` must be a factor object such as Parity(), found {brief(value)}.")
         return value
     table = _numbers(value, where)
     if given[0] == "log_table":
         return table
     if not np.all((table >= 0) & (table < np.inf)):
-        raise ModelError(f"the table of {where} holds {table[~((table >= 0) & (table < np.inf))][0]:g}; it needs >= 0")
+        wrong = table[~((table >= 0) & (table < np.inf))][0]
+        raise ModelError(f"{where}: its table has the entry {wrong:g}. Entries must be finite and at least 0.")
     with np.errstate(divide="ignore"):
         return np.log(table)
 
@@ -201,25 +205,25 @@ def _numbers(value: object, where: str) -> FloatArray:
     try:
         return as_numbers(value)
     except ValueError as error:
-        raise ModelError(f"the table of {where} is not an array of numbers: {error}") from None
+        raise ModelError(f"{where}: its table is not an array of numbers: {error}") from None
 
 
 # ---- to networkx ------------------------------------------------------------------------------------------
 
 
 def to_networkx(graph: FactorGraph, kind: str = "bipartite") -> Any:
-    """A `networkx.Graph` with the whole model in its attributes, which `from_networkx` reads back.
+    """Return a `networkx.Graph` with the whole model in its attributes, which `from_networkx` reads back.
 
     Args:
-        graph: any graph. The nodes of variables are their names, or their numbers where they have none; an observed
+        graph: any graph. The node of a variable is its name, or its number if it has no name; the node of an observed
             variable has the attribute `observed`.
-        kind: "bipartite" has a node ("factor", a) for factor a besides, with `log_table` or (of another kind) `factor`;
-            "pairwise" has tables on nodes and edges, for graphs whose factors have one or two variables: factors over
-            the same variables are multiplied.
+        kind: "bipartite" also has a node ("factor", a) for factor a, with `log_table` or, for a structured factor,
+            `factor`. "pairwise" has tables on nodes and edges, for graphs whose factors have one or two variables;
+            factors over the same variables are multiplied.
     """
     nx = needed("networkx", "to_networkx")
     if kind not in KINDS_OF_NETWORKX:
-        raise OptionError(f"there is no kind {kind!r} of graphs for networkx; {choices(str(kind), KINDS_OF_NETWORKX)}")
+        raise OptionError(f"There is no kind {kind!r} of networkx graphs; {choices(str(kind), KINDS_OF_NETWORKX)}")
     made = nx.Graph() if graph.name is None else nx.Graph(name=graph.name)
     s = graph.structure
     labels: list[Any] = list(range(graph.num_vars) if s.variable_names is None else s.variable_names)
@@ -250,8 +254,8 @@ def _add_pairs(made: Any, graph: FactorGraph, labels: list[Any]) -> None:
     odd = np.flatnonzero((arity < 1) | (arity > 2))
     if len(odd):
         raise ModelError(
-            f"a pairwise graph has factors of one or two variables, and factor {odd[0]} has {arity[odd[0]]}; "
-            'kind="bipartite" holds any',
+            f"Factor {odd[0]} has {arity[odd[0]]} variables, but a pairwise graph holds only factors of one or two "
+            'variables. Pass kind="bipartite", which holds any factor.',
             factor=int(odd[0]),
         )
     plain = [

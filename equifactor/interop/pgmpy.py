@@ -1,7 +1,7 @@
-"""Models of pgmpy: Bayesian networks, Markov networks and factor graphs.
+"""Conversion from and to pgmpy: Bayesian networks, Markov networks and factor graphs.
 
-A `TabularCPD` has its child on the first axis and the parents after it; a conditional distribution here has the child
-last, as in files. Everything else is the same there and here: C order, last variable fastest.
+A `TabularCPD` has its child on the first axis, while a conditional distribution in this package has the child last, as
+in files. Both use C order, with the last variable fastest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
 KINDS_OF_PGMPY = ("bayesian", "markov", "factor-graph")
-# Classes by name, so that nothing is imported: whoever has a model has imported pgmpy.
+# The classes of pgmpy by name, so that pgmpy is not imported: anyone who has a model has imported it.
 _BAYESIAN = {"DiscreteBayesianNetwork", "BayesianNetwork", "BayesianModel"}
 _MARKOV = {"DiscreteMarkovNetwork", "MarkovNetwork", "MarkovModel", "ClusterGraph"}
 _NOT_TABLES = {"FunctionalBayesianNetwork", "LinearGaussianBayesianNetwork"}
@@ -35,21 +35,21 @@ _NOT_TABLES = {"FunctionalBayesianNetwork", "LinearGaussianBayesianNetwork"}
 
 
 def from_pgmpy(model: Any) -> FactorGraph:
-    """The factor graph of a model of pgmpy, one factor per distribution or factor of the model, in its order.
+    """Return the factor graph of a pgmpy model, with one factor per distribution or factor of the model, in its order.
 
     Args:
         model: a `DiscreteBayesianNetwork`, `DiscreteMarkovNetwork`, `FactorGraph`, `JunctionTree` or `ClusterGraph`
-            of pgmpy. Variables are in the order of its nodes; those of the last two are in the order of the factors.
+            of pgmpy. Variables are in the order of its nodes, or of its factors for the last two classes.
 
-    Names stay where they are text and become text where they are not; states 0, 1, .. have no names. Where factors list
-    the states of a variable in different orders, their tables are reordered.
+    Names that are not text are converted to text; states 0, 1, .. have no names. If factors list the states of a
+    variable in different orders, their tables are reordered.
 
     Raises:
-        ModelError: for a model of another class, a variable without states, tables that do not fit together.
+        ModelError: for a model of another class, a variable without states, or tables that do not fit together.
     """
     classes = {c.__name__ for c in type(model).__mro__ if c.__module__.startswith("pgmpy.")}
     if not classes:
-        raise ModelError(f"expected a model of pgmpy, found {brief(model)}")
+        raise ModelError(f"Expected a model of pgmpy, found {brief(model)}.")
     if classes & _BAYESIAN and not classes & _NOT_TABLES:
         nodes, factors = list(model.nodes()), _distributions(model)
     elif "ClusterGraph" in classes:  # its nodes are sets of variables
@@ -62,24 +62,24 @@ def from_pgmpy(model: Any) -> FactorGraph:
         nodes = _variable_nodes(model, factors)
     else:
         raise ModelError(
-            f"a {type(model).__name__} of pgmpy is no product of tables; DiscreteBayesianNetwork, "
-            "DiscreteMarkovNetwork, FactorGraph and JunctionTree are"
+            f"A {type(model).__name__} of pgmpy is not a product of tables. Pass a DiscreteBayesianNetwork, "
+            "DiscreteMarkovNetwork, FactorGraph or JunctionTree."
         )
-    first = 1 if classes & _BAYESIAN else 0  # how many axes go to the end: the child of a distribution
+    first = 1 if classes & _BAYESIAN else 0  # the number of axes to move to the end: the child of a distribution
     return _graph(nodes, factors, first, getattr(model, "name", None))
 
 
 def _distributions(model: Any) -> list[Any]:
-    """The distribution of every node, in their order; the parents of each are those of the network."""
+    """Return the distribution of every node, in order; raise if its parents are not those of the network."""
     found = []
     for node in model.nodes():
         cpd = model.get_cpds(node)
         if cpd is None or isinstance(cpd, list):
-            raise ModelError(f"variable {brief(node)} has no distribution; add a TabularCPD for it")
+            raise ModelError(f"Variable {brief(node)} has no distribution. Add a TabularCPD for it.")
         if cpd.variables[0] != node or set(cpd.variables[1:]) != set(model.predecessors(node)):
             raise ModelError(
-                f"the distribution of variable {brief(node)} is given {brief(list(cpd.variables[1:]))}, but its "
-                f"parents in the network are {brief(list(model.predecessors(node)))}"
+                f"The distribution of variable {brief(node)} has the parents {brief(list(cpd.variables[1:]))}, but its "
+                f"parents in the network are {brief(list(model.predecessors(node)))}."
             )
         check_distribution(f"variable {brief(node)}", cpd.variables[1:], np.asarray(cpd.values))
         found.append(cpd)
@@ -87,14 +87,14 @@ def _distributions(model: Any) -> list[Any]:
 
 
 def _variable_nodes(model: Any, factors: Sequence[Any]) -> list[Hashable]:
-    """The nodes of a factor graph that are variables: the others are factors, or labels in their place."""
+    """Return the nodes of a factor graph that are variables; the others are factors or labels of factors."""
     variables = {v for f in factors for v in f.variables}
     known = set(factors)
     for node in model.nodes():
         if node in variables or node in known:
             continue
         if hasattr(node, "variables") or not set(model.neighbors(node)) <= variables or not model.degree(node):
-            raise ModelError(f"the node {brief(node)} is in no factor of the graph; add_factors(..) adds one")
+            raise ModelError(f"Node {brief(node)} is not in any factor of the graph. Add one with add_factors(..).")
     return [node for node in model.nodes() if node in variables]
 
 
@@ -106,7 +106,7 @@ def _graph(nodes: list[Hashable], factors: Sequence[Any], first: int, name: obje
         table = np.asarray(factor.values)
         for axis, variable in enumerate(factor.variables):
             if variable not in names:
-                raise ModelError(f"factor {a} names variable {brief(variable)}, which is no node of the model")
+                raise ModelError(f"Factor {a} names variable {brief(variable)}, which is not a node of the model.")
             own = list(factor.state_names.get(variable, range(table.shape[axis])))
             table = _in_order(table, axis, own, states, variable)
         scope = [names[v] for v in factor.variables]
@@ -115,7 +115,7 @@ def _graph(nodes: list[Hashable], factors: Sequence[Any], first: int, name: obje
     for node in nodes:
         if node not in states:
             raise ModelError(
-                f"variable {brief(node)} is in no factor, so nothing says how many states it has; add a factor of ones"
+                f"Variable {brief(node)} is in no factor, so its number of states is unknown. Add a factor of ones."
             )
     variables = {names[node]: state_names(names[node], states[node]) for node in nodes}
     return FactorGraph(variables, pairs, name=name if isinstance(name, str) and name else None)
@@ -124,10 +124,10 @@ def _graph(nodes: list[Hashable], factors: Sequence[Any], first: int, name: obje
 def _in_order(
     table: FloatArray, axis: int, own: list[Any], states: dict[Hashable, list[Any]], variable: Hashable
 ) -> FloatArray:
-    """A table with the states of one axis in the order that the first factor of this variable has them in."""
+    """Return a table with the states of one axis in the order of the first factor of this variable."""
     if len(own) != table.shape[axis]:
         raise ModelError(
-            f"variable {brief(variable)} has {table.shape[axis]} states in a table, and the names {brief(own)}"
+            f"Variable {brief(variable)} has {table.shape[axis]} states in a table, but the names {brief(own)}."
         )
     known = states.setdefault(variable, own)
     if own == known:
@@ -135,13 +135,13 @@ def _in_order(
     if len(own) == len(known):
         if set(own) == set(known):
             return np.take(table, [own.index(s) for s in known], axis=axis)
-        if are_numbers(own):  # nobody named them: they are meant by their places
+        if are_numbers(own):  # the states have no names and are identified by their order
             return table
         if are_numbers(known):
             states[variable] = own
             return table
     raise ModelError(
-        f"variable {brief(variable)} has the states {brief(known)} in one factor and {brief(own)} in another"
+        f"Variable {brief(variable)} has the states {brief(known)} in one factor and {brief(own)} in another."
     )
 
 
@@ -149,18 +149,19 @@ def _in_order(
 
 
 def to_pgmpy(graph: FactorGraph, kind: str) -> Any:
-    """A model of pgmpy that is the same distribution.
+    """Return a pgmpy model with the same distribution.
 
     Args:
-        graph: any graph; with evidence, only where `kind` is not "bayesian".
+        graph: any graph; it may have evidence unless `kind` is "bayesian".
         kind: "bayesian" for a `DiscreteBayesianNetwork`, which needs one conditional distribution per variable;
-            "markov" for a `DiscreteMarkovNetwork`, one factor each; "factor-graph" for a `FactorGraph`, in which equal
-            factors are multiplied, since pgmpy takes them for one.
+            "markov" for a `DiscreteMarkovNetwork`; "factor-graph" for a `FactorGraph`, in which equal factors are
+            multiplied, since pgmpy treats them as one.
 
-    Variables without a name are called x0, x1, .., and states without names are 0, 1, .. Observations become factors
-    that are 0 at other states, factors of other kinds become tables, and a variable in no factor gets one of ones.
+    Variables without names are called x0, x1, .., and states without names are 0, 1, .. An observation becomes a factor
+    that is 0 in all other states, structured factors become dense tables, and a variable without factors gets a factor
+    of ones.
 
-    Raises `ModelError` where a table has more than 2^20 entries or an entry that a float cannot hold.
+    Raises `ModelError` if a structured factor needs more than 2^20 entries, or a float cannot hold an entry.
     """
     if kind == "bayesian":
         return _bayesian(graph)
@@ -168,7 +169,7 @@ def to_pgmpy(graph: FactorGraph, kind: str) -> Any:
         return _markov(graph)
     if kind == "factor-graph":
         return _factor_graph(graph)
-    raise OptionError(f"there is no kind {kind!r} of pgmpy's models; {choices(str(kind), KINDS_OF_PGMPY)}")
+    raise OptionError(f"There is no kind {kind!r} of pgmpy models; {choices(str(kind), KINDS_OF_PGMPY)}")
 
 
 def _bayesian(graph: FactorGraph) -> Any:
@@ -226,9 +227,9 @@ def _discrete_factors(graph: FactorGraph, plain: Iterable[PlainFactor], what: st
 
 
 def _without_equals(plain: list[PlainFactor]) -> list[PlainFactor]:
-    """The factors without repeats of the same table over the same variables, which go into the first of them.
+    """Return the factors with equal tables over the same variables multiplied into one.
 
-    A node of pgmpy's factor graph is a factor, and factors of equal content are one node.
+    The nodes of a factor graph of pgmpy are factors, and factors of equal content are one node.
     """
     count: dict[tuple[tuple[int, ...], bytes], int] = {}
     first: list[tuple[PlainFactor, tuple[tuple[int, ...], bytes]]] = []

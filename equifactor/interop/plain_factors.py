@@ -1,4 +1,4 @@
-"""A graph as other packages can hold it: tables of numbers, at least one per variable, nothing observed."""
+"""A graph in the form of other packages: dense tables, at least one per variable, and no evidence."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
 
 
 class PlainFactor(NamedTuple):
-    """The variables of a factor by number, and its log table with one axis for each."""
+    """The numbers of the variables of a factor, and its log table with one axis per variable."""
 
     scope: tuple[int, ...]
     log_table: FloatArray
 
 
 def plain_factors(graph: FactorGraph, what: str) -> list[PlainFactor]:
-    """The factors of an equal graph, with the same ln Z, for packages in which each variable is in some factor.
+    """Return the factors of an equal graph, with the same ln Z, for packages in which each variable needs a factor.
 
-    An observation becomes a factor that is 1 there and 0 elsewhere, a factor of another kind its table, and a variable
-    in no factor gets one of ones. A factor without variables goes into the table of the first other one.
+    An observation becomes a factor that is 1 in the observed state and 0 in the others. A structured factor becomes a
+    dense table, and a variable without factors gets a factor of ones. A factor without variables is multiplied into the
+    first other factor.
 
     Args:
         graph: any graph.
-        what: what it becomes, in errors.
+        what: the name of the target in errors.
 
-    Raises `ModelError` for a factor whose table has more than 2^20 entries and is not stated as one.
+    Raises `ModelError` if a structured factor needs a dense table of more than 2^20 entries.
     """
     graph = with_tables(evidence_as_factors(graph), what)
     found = [
@@ -44,14 +45,14 @@ def plain_factors(graph: FactorGraph, what: str) -> list[PlainFactor]:
     constants = [float(f.log_table) for f in found if not f.scope]
     found = [f for f in found if f.scope]
     if constants and not found:
-        raise ModelError(f"{what} holds factors of variables, and this graph has no variables")
+        raise ModelError(f"{what[0].upper()}{what[1:]} needs factors with variables, but this graph has no variables.")
     if constants:
         found[0] = PlainFactor(found[0].scope, found[0].log_table + sum(constants))
     return found
 
 
 def merged_scopes(factors: list[PlainFactor]) -> list[PlainFactor]:
-    """One factor per set of variables, with the sum of the log tables; each has the scope that came first."""
+    """Return one factor per set of variables, with the sum of their log tables and the scope of the first factor."""
     merged: dict[frozenset[int], PlainFactor] = {}
     for scope, table in factors:
         first = merged.setdefault(frozenset(scope), PlainFactor(scope, np.zeros(())))
@@ -61,10 +62,10 @@ def merged_scopes(factors: list[PlainFactor]) -> list[PlainFactor]:
 
 
 def linear(log_table: FloatArray, what: str) -> FloatArray:
-    """The table itself: the shortest decimals whose logarithms are the given ones, so that 0.1 stays 0.1.
+    """Return exp(log_table) as the shortest decimals with the given logarithms, so that 0.1 stays 0.1.
 
-    Raises `ModelError` where a float cannot hold an entry.
+    Raises `ModelError` if a float cannot hold an entry.
     """
     flat = log_table.ravel()
-    check_range(flat, f"{what} holds no logarithms, so scale the factors first")
+    check_range(flat, f"Scale the factors first, since {what} does not hold logarithms.")
     return np.fromiter(map(float, decimals(flat)), np.float64, len(flat)).reshape(log_table.shape)

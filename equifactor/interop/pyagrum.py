@@ -1,7 +1,8 @@
-"""Models of pyAgrum: Bayesian networks and Markov random fields, in double precision on both sides.
+"""Conversion from and to pyAgrum: Bayesian networks and Markov random fields, in double precision on both sides.
 
-The first variable of a tensor of pyAgrum is the fastest, and its arrays have the axes in the opposite order of its
-names; a conditional distribution has its child first. Here the last variable is the fastest, and the child is last.
+In a tensor of pyAgrum the first variable is the fastest, its arrays have the axes in the opposite order of its names,
+and a conditional distribution has its child first. In this package the last variable is the fastest and the child is
+last.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ KINDS_OF_PYAGRUM = ("bayesian", "markov")
 
 
 def from_pyagrum(model: Any) -> FactorGraph:
-    """The factor graph of a `BayesNet` or `MarkovRandomField` of pyAgrum, variables in the order of their numbers.
+    """Return the factor graph of a `BayesNet` or `MarkovRandomField` of pyAgrum, with variables ordered by number.
 
-    States are named by the labels of pyAgrum, which are text for every class of variables: "1", "2", "3" for a range,
-    "[0;1[" for an interval. Where such a label is a number at another place, evidence is given as text. Noisy-or and
-    other distributions that pyAgrum computes become tables.
+    The names of states are the labels of pyAgrum, which are text for every class of variables: "1", "2", "3" for a
+    range, "[0;1[" for an interval. If such a label looks like the number of another state, give evidence as text.
+    Noisy-or and other distributions that pyAgrum computes become tables.
 
     Raises `ModelError` for a model of another class, and for distributions that do not sum to 1.
     """
     classes = {c.__name__ for c in type(model).__mro__ if c.__module__.startswith("pyagrum.")}
     if not classes & {"IBayesNet", "IMarkovRandomField"}:
-        raise ModelError(f"expected a BayesNet or a MarkovRandomField of pyAgrum, found {brief(model)}")
+        raise ModelError(f"Expected a BayesNet or MarkovRandomField of pyAgrum, found {brief(model)}.")
     ids = sorted(model.nodes())
     variables = {model.variable(i).name(): list(model.variable(i).labels()) for i in ids}
     factors: list[tuple[list[str], FloatArray]] = []
@@ -51,34 +52,33 @@ def from_pyagrum(model: Any) -> FactorGraph:
 
 
 def _table(tensor: Any) -> tuple[list[str], FloatArray]:
-    """The names of a tensor's variables, and its values with one axis for each.
+    """Return the names of the variables of a tensor, and its values with one axis per variable.
 
-    Not by its `toarray()`: for a tensor that is computed, such as a noisy-or, that is memory that was never written
-    (pyAgrum 3.3.1).
+    This does not use `toarray()`, which returns uninitialised memory for computed tensors such as a noisy-or (in
+    pyAgrum 3.3.1).
     """
     return list(tensor.names), np.array(tensor.tolist(), np.float64).T
 
 
 def to_pyagrum(graph: FactorGraph, kind: str) -> Any:
-    """A model of pyAgrum that is the same distribution.
+    """Return a pyAgrum model with the same distribution.
 
     Args:
-        graph: any graph; with evidence, only where `kind` is "markov".
+        graph: any graph; it may have evidence if `kind` is "markov".
         kind: "bayesian" for a `BayesNet`, which needs one conditional distribution per variable; "markov" for a
-            `MarkovRandomField`, where factors over the same set of variables are multiplied, since it holds one for
-            each set.
+            `MarkovRandomField`, which has one factor per set of variables, so factors over the same set are multiplied.
 
-    Variables without a name are called x0, x1, .., and states without names have the labels 0, 1, .. Observations
-    become factors that are 0 at other states, factors of other kinds become tables, and a variable in no factor gets
-    one of ones.
+    Variables without names are called x0, x1, .., and states without names have the labels 0, 1, .. An observation
+    becomes a factor that is 0 in all other states, structured factors become dense tables, and a variable without
+    factors gets a factor of ones.
 
-    Raises `ModelError` where a table has more than 2^20 entries or an entry that a float cannot hold.
+    Raises `ModelError` if a structured factor needs more than 2^20 entries, or a float cannot hold an entry.
     """
     if kind == "bayesian":
         return _bayes_net(graph)
     if kind == "markov":
         return _random_field(graph)
-    raise OptionError(f"there is no kind {kind!r} of pyAgrum's models; {choices(str(kind), KINDS_OF_PYAGRUM)}")
+    raise OptionError(f"There is no kind {kind!r} of pyAgrum models; {choices(str(kind), KINDS_OF_PYAGRUM)}")
 
 
 def _bayes_net(graph: FactorGraph) -> Any:
@@ -115,6 +115,6 @@ def _with_variables(model: Any, graph: FactorGraph) -> Any:
 
 
 def _fill(tensor: Any, names: list[str], table: FloatArray) -> None:
-    """Write a table, whose axes are the variables `names`, into a tensor of pyAgrum, whatever order this has."""
+    """Write a table, whose axes are the variables `names`, into a pyAgrum tensor with its own order of variables."""
     axes = [names.index(name) for name in tensor.names]
     tensor.fillWith(np.transpose(table, axes).ravel(order="F").tolist())

@@ -1,4 +1,4 @@
-"""Graphs for PyTorch Geometric, for people who bring a network of their own."""
+"""Graphs for PyTorch Geometric, for users with their own neural networks."""
 
 from __future__ import annotations
 
@@ -16,36 +16,37 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.structure import Structure
 
-_MAX_PADDED = 2**28  # 1 GiB of float32
+_MAX_PADDED = 2**28  # Entries of all padded rows at most: 1 GiB of float32. Chosen by hand.
 
 
 def to_pyg(graph: FactorGraph, *, tables: str = "padded", width: int | None = None, floor: float | None = -30.0) -> Any:
-    """A `torch_geometric.data.HeteroData` of variables and factors, with edges both ways; `Batch` joins many.
+    """Return a `torch_geometric.data.HeteroData` of variables and factors with edges both ways; `Batch` joins many.
 
     | store | attribute | shape | holds |
     |---|---|---|---|
     | variable | card | [V] | number of states |
-    | variable | observed | [V] | observed state, -1 where free |
-    | factor | arity, table_size | [F] | number of variables, of table entries |
-    | factor | log_table | [F, width] | the log table in C order, 0 behind its end; with `tables="padded"` |
+    | variable | observed | [V] | observed state, -1 if free |
+    | factor | arity, table_size | [F] | number of variables, number of table entries |
+    | factor | log_table | [F, width] | the log table in C order, 0 after its end; with `tables="padded"` |
     | entry | log_value | [T] | all log tables one after the other; with `tables="ragged"` |
-    | entry | place | [T] | the place of the entry in its table |
+    | entry | place | [T] | the index of the entry in its table |
     | (entry, of, factor) | edge_index | [2, T] | the factor of each entry |
     | (variable, in, factor) | edge_index, slot | [2, E], [E] | the edges, and the axis of the variable in the table |
     | (factor, over, variable) | edge_index, slot | [2, E], [E] | the same in the other direction |
 
     Args:
-        graph: any graph; factors of other kinds become tables, `ModelError` where one has more than 2^20 entries.
-        tables: "padded" for one row per factor, "ragged" for one node per table entry, which suits large or unequal
-            tables.
-        width: length of the padded rows; the largest table by default. Graphs that share a batch need one width.
-        floor: log values below it, true zeros among them, are raised to it, since a network turns -inf into NaN; None
-            leaves everything as it is.
+        graph: any graph; structured factors become dense tables. Raises `ModelError` if one needs more than 2^20
+            entries.
+        tables: "padded" for one row per factor; "ragged" for one node per table entry, for large or unequal tables.
+        width: length of the padded rows, by default the size of the largest table. The graphs of a batch need the same
+            width.
+        floor: log values below it, including true zeros, are raised to it, since a network turns -inf into NaN; None
+            changes nothing.
     """
     if tables not in ("padded", "ragged"):
-        raise OptionError(f"tables are 'padded' or 'ragged', found {tables!r}")
+        raise OptionError(f"The option tables must be 'padded' or 'ragged', found {tables!r}.")
     if width is not None and tables == "ragged":
-        raise OptionError("width is the length of padded rows; ragged tables have none")
+        raise OptionError("The option width is the length of padded rows, but tables='ragged' has no padded rows.")
     data_module, torch = needed("torch_geometric.data", "to_pyg"), needed("torch", "to_pyg")
     graph = with_tables(graph, "a HeteroData")
     s = graph.structure
@@ -76,19 +77,18 @@ def to_pyg(graph: FactorGraph, *, tables: str = "padded", width: int | None = No
 
 
 def _padded(structure: Structure, values: FloatArray, width: int | None) -> FloatArray:
-    """[F, width] one table per row, 0 behind its end."""
+    """Return the tables [F, width], one per row, with zeros after the end of each."""
     size = np.diff(structure.table_ptr)
     largest = int(size.max(initial=0))
     width = largest if width is None else width
     if width < largest:
         raise ModelError(
-            f"factor {int(np.argmax(size))} has {largest} table entries and the rows are to have {width}; give a width "
-            "of at least that"
+            f"Factor {int(np.argmax(size))} has {largest} table entries, more than width={width}. Pass a larger width."
         )
     if width * len(size) > _MAX_PADDED:
         raise ModelError(
-            f"{len(size)} rows of {width} entries are too large, since the largest table sets their length; give "
-            'tables="ragged"'
+            f"{len(size)} padded rows of {width} entries, the size of the largest table, do not fit into memory. Pass "
+            'tables="ragged".'
         )
     rows = np.zeros((len(size), width))
     rows[row_of(structure.table_ptr), place_in_row(structure.table_ptr)] = values

@@ -13,6 +13,7 @@ from numba.core.extending import intrinsic
 
 from equifactor.kernels.jit import FLAGS, inlined
 
+NEG_INF = -math.inf  # the logarithm of a true zero
 TINY = 1e-30  # a gap that damping would halve until it is subnormal, where arithmetic is 50 times slower
 MIN_EXP = -700.0  # exp_ is right for MIN_EXP <= x <= 700
 

@@ -2,8 +2,8 @@
 """Vectors of numbers for kernels, of any width and float type, where the compiler does not vectorise by itself.
 
 Numba leaves LLVM's vectoriser of straight code off. Its vectoriser of loops needs long loops over arrays that do not
-overlap.
-A value of type `Vector` is one LLVM vector. The compiler cuts it into as many registers as the machine at hand needs.
+overlap. A value of type `Vector` is one LLVM vector, which the compiler cuts into as many registers as the machine
+needs.
 
 A module takes the operations that it needs by name, because Numba resolves global names only:
 
@@ -60,13 +60,12 @@ def vector_operations(element, width):
     tests its index. Only `dot` computes across the numbers of a vector.
     """
     vector = Vector(element, width)
-    ops = SimpleNamespace(width=width, **_memory(vector), **_arithmetic(vector), **_choices(vector))
-    ops.__dict__.update(_signs(vector))
+    operations = {**_memory(vector), **_arithmetic(vector), **_choices(vector), **_signs(vector)}
     if element == "float32":
-        ops.__dict__.update(_functions(vector))
+        operations |= _functions(vector)
     if width == 4:
-        ops.transposed = _transposed(vector)
-    return ops
+        operations["transposed"] = _transposed(vector)
+    return SimpleNamespace(width=width, **operations)
 
 
 def _constant(vector, value):

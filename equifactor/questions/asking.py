@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Refusal
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status, Task
@@ -103,7 +104,7 @@ def _free_joint(result: Result, free: list[int], time_limit: float) -> tuple[Flo
     cost = ""
     if is_exact(result):
         found = eliminated(result.graph, [free], memory_limit_of(result), time_limit)
-        if not isinstance(found, str):
+        if not isinstance(found, Refusal):
             return found[0], Status.EXACT, "elimination"
         cost = f"elimination would take {found}, and "
     elif result.seconds * number_of_runs(result.graph.card[free]) > time_limit or not _is_network(result):

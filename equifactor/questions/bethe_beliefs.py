@@ -33,8 +33,7 @@ def has_messages(method: Solver, graph: FactorGraph) -> bool:
 
     # Networks that answer PR have messages of this kind; TRW and mean field have their own formulae.
     is_network = Task.PR in method.tasks and hasattr(method, "network_class")
-    taken = method.any_kind or graph.structure.kinds is None
-    return taken and (isinstance(method, BeliefPropagation) or is_network)
+    return method.takes_kinds_of(graph) and (isinstance(method, BeliefPropagation) or is_network)
 
 
 class BetheBeliefs:

@@ -12,10 +12,10 @@ import numpy as np
 from equifactor.base.errors import OptionError, SolveError
 from equifactor.base.options import choices
 from equifactor.base.status import Task
-from equifactor.drawing.html_tables import short
 from equifactor.metrics import max_error, mean_error
 from equifactor.questions.result import Result
-from equifactor.text_tables import aligned
+from equifactor.show.html_tables import short
+from equifactor.show.text_tables import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -119,7 +119,7 @@ class Comparison:
 
         `ax` are axes to draw into, those of a new figure by default. Needs matplotlib.
         """
-        from equifactor.drawing.comparison_picture import draw_comparison
+        from equifactor.show.comparison_picture import draw_comparison
 
         return draw_comparison(self, ax)
 
@@ -146,7 +146,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from equifactor.drawing.html_tables import rows_table
+        from equifactor.show.html_tables import rows_table
 
         titles, *rows = self.cells()
         table = rows_table(self.heading(), titles, rows, count=len(rows), right=range(2, len(titles)))

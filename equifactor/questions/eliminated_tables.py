@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Refusal, planning_work
 from equifactor.base.clock import Clock
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
@@ -17,13 +18,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
 
-_WORK_PER_SECOND = 5e7  # List operations per second that the planner makes at least. Chosen by hand.
-
 
 def eliminated(
     graph: FactorGraph, scopes: Sequence[Sequence[int]], memory_limit: float, time_limit: float = math.inf
-) -> list[FloatArray] | str:
-    """Return the exact distribution of each scope; if that exceeds a limit, return its cost in words.
+) -> list[FloatArray] | Refusal:
+    """Return the exact distribution of each scope; if that exceeds a limit, return a refusal with its cost in words.
 
     Args:
         graph: the model, with factors of any kind and its evidence.
@@ -36,18 +35,18 @@ def eliminated(
 
     bits = max((float(np.log2(graph.card[list(scope)]).sum()) for scope in scopes), default=0.0)
     if bits >= MAX_BITS:
-        return f"a table of 2^{bits:.0f} entries"
-    most_work = time_limit * _WORK_PER_SECOND
+        return Refusal(f"a table of 2^{bits:.0f} entries")
+    most_work = planning_work(time_limit)
     steps = plan_scopes(lower(graph).graph, scopes, memory_limit=memory_limit, most_work=most_work)
     if steps is None:
         raise SolveError(Status.ZERO_PROBABILITY.advice)
     if isinstance(steps.steps.found, Hopeless) and steps.steps.found.out_of_work:
-        return f"more than {time_limit:g} s to plan"
+        return Refusal(f"more than {time_limit:g} s to plan")
     cost = too_large(steps, memory_limit)
     if cost:
-        return f"{cost}, with a limit of {memory_limit:g} GiB"
+        return Refusal(f"{cost}, with a limit of {memory_limit:g} GiB")
     if steps.steps.seconds() > time_limit:
-        return f"about {steps.steps.seconds():.2g} s"
+        return Refusal(f"about {steps.steps.seconds():.2g} s")
     tables = steps.run(Clock())
     assert tables is not None  # since this clock has no limit
     return tables
@@ -56,6 +55,6 @@ def eliminated(
 def factor_tables(graph: FactorGraph, factors: Sequence[int], memory_limit: float) -> dict[int, FloatArray]:
     """Return the exact distribution of the scope of each factor, by number; raise `SolveError` above the limit."""
     found = eliminated(graph, [graph.structure.scope(a).tolist() for a in factors], memory_limit)
-    if isinstance(found, str):
+    if isinstance(found, Refusal):
         raise SolveError(f"Factor marginals by elimination would take {found}.")
     return dict(zip(factors, found, strict=True))

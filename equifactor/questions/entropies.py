@@ -9,8 +9,8 @@ import numpy as np
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
 from equifactor.factors.lowered_graph import lower
-from equifactor.factors.lowering import small
-from equifactor.graph.kinds import KINDS, kind_name
+from equifactor.graph.kinds import kind_name, kinds_with
+from equifactor.graph.structured_factor import small
 from equifactor.questions import asking
 from equifactor.questions.eliminated_tables import factor_tables
 from equifactor.questions.joint import entropy_of
@@ -84,23 +84,20 @@ def _open_factors(graph: FactorGraph) -> list[int]:
         return list(range(s.num_factors))
     values = np.where(np.isneginf(graph.log_phi), 0.0, graph.log_phi)
     adds = np.add.reduceat(np.append(np.abs(values), 0.0), s.table_ptr[:-1]) > 0
-    adds |= (s.kinds.kind == _noisy_or()) | (np.diff(s.table_ptr) == 0)
+    adds |= kinds_with("nonlinear_values", s.kinds.kind) | (np.diff(s.table_ptr) == 0)
     return np.flatnonzero(adds).tolist()
 
 
 def _refuse_hidden_choices(graph: FactorGraph) -> None:
-    """Raise for a long noisy-or: as tables it has variables for which cause fired, and these have entropy."""
+    """Raise `SolveError` for a large factor whose lowered form has random variables: these would have entropy."""
     kinds = graph.structure.kinds
     if kinds is None:
         return
-    large = (kinds.kind == _noisy_or()) & ~small(graph.structure.rows(graph.log_phi))
+    large = kinds_with("lowered_by_chance", kinds.kind) & ~small(graph.structure.rows(graph.log_phi))
     if large.any():
         a = int(np.argmax(large))
         raise SolveError(
-            f"The exact entropy needs the table of factor {a}, a noisy_or over {graph.structure.arity[a]} variables, "
-            "which is too large. Use bp for the Bethe entropy, or observe some of its causes."
+            f"The exact entropy needs the table of factor {a}, a {kind_name(int(kinds.kind[a]))} over "
+            f"{graph.structure.arity[a]} variables, which is too large. Use bp for the Bethe entropy, or observe "
+            "some of its variables."
         )
-
-
-def _noisy_or() -> int:
-    return next(n for n in range(len(KINDS)) if kind_name(n) == "noisy_or")

@@ -17,7 +17,7 @@ from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
 from equifactor.questions.joint import entropy_of
 from equifactor.questions.result import Result
-from equifactor.text_tables import aligned
+from equifactor.show.text_tables import aligned
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
@@ -68,7 +68,7 @@ class Information(Mapping[Any, float]):
         return "\n".join([self._heading(), table, *([f".. and {more:,} more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import MOST_ROWS, rows_table
+        from equifactor.show.html_tables import MOST_ROWS, rows_table
 
         return rows_table(self._heading(), _TITLES, self._cells(MOST_ROWS), count=len(self), right=[1, 2])
 

@@ -13,7 +13,7 @@ from equifactor.base.status import Status
 from equifactor.graph.reading import observations
 from equifactor.graph.reading.inputs import variable_number
 from equifactor.graph.structure import Structure
-from equifactor.text_tables import aligned, shown
+from equifactor.show.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -157,7 +157,7 @@ class Joint:
         return [[*map(str, self.variables), "probability"], *rows]
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import MOST_ROWS, rows_table
+        from equifactor.show.html_tables import MOST_ROWS, rows_table
 
         titles, *rows = self._cells(min(MOST_ROWS, self.values.size))
         return rows_table("", titles, rows, count=self.values.size, right=[len(self.numbers)])

@@ -1,4 +1,4 @@
-"""What comes back from `solve_many`: the answers to many sets of evidence on one model, in arrays."""
+"""What `solve` returns for many sets of evidence on one graph: arrays with a row per set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.status import Status
+from equifactor.base.status import Status, Task
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -50,28 +50,33 @@ class MarginalColumns(Mapping["int | str", "FloatArray"]):
 
 @dataclass(frozen=True, eq=False)
 class RowAnswer:
-    """The answer to one set of evidence."""
+    """The answer to one set of evidence; a field is None if its task was not asked for."""
 
     status: Status
-    log_z: float  # ln P(e) where the model is a Bayesian network
-    marginals: dict[int | str, FloatArray]  # the distribution of each target, by name or number
+    log_z: float | None = None  # ln P(e) for a Bayesian network
+    marginals: dict[int | str, FloatArray] | None = None  # the distribution of each target, by name or number
+    assignment: IntArray | None = None  # [V] the state of each variable; -1 everywhere without an answer
+    log_score: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ManyResults:
-    """Answers to B sets of evidence on one model.
+    """Answers to B sets of evidence on one graph.
 
-    `marginals["BP"]` is [B, states] and `log_z` is [B], ln of the sum of the scores that agree with each set: ln P(e)
-    for a Bayesian network. A set of probability zero, and one that was not reached before the deadline or that the
-    solver has no answer for, has probabilities of zero and ln P(e) = -inf; its status tells which. `answers[3]` is
-    the answer to one set.
+    MAR gives `marginals` and `log_z`, PR gives `log_z`, MAP gives `assignments` and `log_scores`. `marginals["BP"]` is
+    [B, states]. `log_z` [B] is the logarithm of the sum of all scores that agree with a set: ln P(e) for a Bayesian
+    network. A set without an answer has probabilities of zero and a `log_z` of -inf, or states of -1; its status says
+    why. `answers[3]` is the answer to one set.
     """
 
     graph: FactorGraph = field(repr=False)
+    task: Task
     solver: str  # the text form of what ran
     statuses: tuple[Status, ...] = field(repr=False)  # one for each set
-    marginals: MarginalColumns
-    log_z: FloatArray = field(repr=False)
+    marginals: MarginalColumns | None = None
+    log_z: FloatArray | None = field(default=None, repr=False)  # [B]
+    assignments: IntArray | None = field(default=None, repr=False)  # [B, V]
+    log_scores: FloatArray | None = field(default=None, repr=False)  # [B]
     message: str = ""
     seconds: float = 0.0
 
@@ -82,7 +87,11 @@ class ManyResults:
         if not -len(self) <= row < len(self):
             raise IndexError(f"there is no row {row}; there are {len(self)}")
         return RowAnswer(
-            self.statuses[row], float(self.log_z[row]), {name: p[row] for name, p in self.marginals.items()}
+            self.statuses[row],
+            None if self.log_z is None else float(self.log_z[row]),
+            None if self.marginals is None else {name: p[row] for name, p in self.marginals.items()},
+            None if self.assignments is None else self.assignments[row],
+            None if self.log_scores is None else float(self.log_scores[row]),
         )
 
     def __iter__(self) -> Iterator[RowAnswer]:
@@ -90,18 +99,31 @@ class ManyResults:
 
     @property
     def solved(self) -> BoolArray:
-        """[B] whether each status is exact or converged."""
+        """[B] whether each status is exact, optimal or converged."""
         return np.array([status.solved for status in self.statuses], bool)
 
     def to_frame(self) -> Any:
-        """A pandas frame with a row per set: status, log_z, and a column such as `BP=HIGH` for each state asked for."""
+        """Return a pandas frame with a row per set.
+
+        Its columns are `status`, then `log_z` and one such as `BP=HIGH` for each state that was asked for (MAR, PR), or
+        `log_score` and the state of every variable (MAP).
+        """
         from equifactor.questions.frames import data_frame
 
         s = self.graph.structure
-        asked = self.marginals.variables.tolist()
-        names = [f"{s.variable_name(i)}={state}" for i in asked for state in s.states_of(i)]
-        columns = {"status": [str(status) for status in self.statuses], "log_z": self.log_z}
-        return data_frame({**columns, **dict(zip(names, self.marginals.table.T, strict=True))})
+        columns: dict[str, Any] = {"status": [str(status) for status in self.statuses]}
+        if self.log_z is not None:
+            columns["log_z"] = self.log_z
+        if self.marginals is not None:
+            asked = self.marginals.variables.tolist()
+            names = [f"{s.variable_name(i)}={state}" for i in asked for state in s.states_of(i)]
+            columns |= dict(zip(names, self.marginals.table.T, strict=True))
+        if self.assignments is not None:
+            columns["log_score"] = self.log_scores
+            for i in range(s.num_vars):
+                states = s.states_of(i)
+                columns[s.variable_name(i)] = [None if x < 0 else states[x] for x in self.assignments[:, i].tolist()]
+        return data_frame(columns)
 
     def __str__(self) -> str:
         told = ", ".join(f"{count:,} {status}" for status, count in Counter(self.statuses).items())

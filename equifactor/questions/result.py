@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from equifactor._version import __version__
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Task
-from equifactor.graph import display
+from equifactor.show.text_tables import terminal_table
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -174,10 +174,10 @@ class Result(Estimate):
         return ", ".join([head, *(f"{label} {text}" for label, text in self._facts())])
 
     def __rich__(self) -> RenderableType:
-        return display.terminal_table(f"{self.task} by {self.solver}", self.facts())
+        return terminal_table(f"{self.task} by {self.solver}", self.facts())
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.answer_html import answer_html
+        from equifactor.show.answer_html import answer_html
 
         return answer_html(self)
 
@@ -189,7 +189,7 @@ class Result(Estimate):
                 uncertain first and as many as fit.
             ax: axes to draw into, those of a new figure by default. Needs matplotlib.
         """
-        from equifactor.drawing.answer_picture import draw_answer
+        from equifactor.show.answer_picture import draw_answer
 
         return draw_answer(self, variables, ax)
 

@@ -74,7 +74,7 @@ class Samples:
             yield zip(*self.named_columns(first, first + _ROWS), strict=True)
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import MOST_ROWS, rows_table
+        from equifactor.show.html_tables import MOST_ROWS, rows_table
 
         shown = self.names[:_SHOWN_COLUMNS]
         columns = self.named_columns(0, MOST_ROWS)[: len(shown)]

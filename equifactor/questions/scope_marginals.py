@@ -11,8 +11,8 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, brief
 from equifactor.base.status import Status
-from equifactor.factors.lowering import small
 from equifactor.graph.kinds import kind_name
+from equifactor.graph.structured_factor import small
 from equifactor.questions import asking
 from equifactor.questions.bethe_beliefs import BetheBeliefs, has_messages
 from equifactor.questions.eliminated_tables import factor_tables

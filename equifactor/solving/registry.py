@@ -54,11 +54,12 @@ SOLVERS = {
     "regions": "equifactor.solvers.regions.bounded_regions:Regions",
     # Sampling, and sums over a cutset in place of samples.
     "blocks": "equifactor.solvers.sampling.blocks:BlockSampling",
-    "conditioning": "equifactor.solvers.sampling.conditioning:Conditioning",
+    "conditioning": "equifactor.solvers.cutsets.conditioning:Conditioning",
     "gibbs": "equifactor.solvers.sampling.gibbs:Gibbs",
 }
 
 MODEL_SUFFIX = ".safetensors"
+MODEL_KIND = "equifactor.solvers.learned.model_card:model_kind"  # The function that names the solver of a model file.
 _REGISTRY: dict[str, type[Solver]] = {}  # The classes that have been imported, by name.
 _MODEL_TEXT = re.compile(rf"(.*{re.escape(MODEL_SUFFIX)})\s*(?:\((.*)\))?", re.DOTALL)
 
@@ -88,12 +89,14 @@ def _check_registration(name: str, cls: type[Solver]) -> None:
     if name in SOLVERS:
         other = f"{SOLVERS[name]} of this package"
     elif name in _REGISTRY:
-        known = plugins.place(_REGISTRY[name])
-        other = known if known != plugins.place(cls) else ""
+        known = plugins.definition_site(_REGISTRY[name])
+        other = known if known != plugins.definition_site(cls) else ""
     else:
         other = plugins.clash(name, cls)
     if other:
-        raise OptionError(f"two solvers are called {name!r}: {plugins.place(cls)} and {other}; rename one of them")
+        raise OptionError(
+            f"two solvers are called {name!r}: {plugins.definition_site(cls)} and {other}; rename one of them"
+        )
 
 
 def solver_names() -> list[str]:
@@ -172,6 +175,5 @@ def _name_and_options(spec: str) -> tuple[str, str, str | None]:
             f"cannot read the solver {brief(spec)}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a "
             "model file"
         )
-    from equifactor.solvers.learned.model_card import model_kind
-
-    return model_kind(model[1]), model[2] or "", model[1]
+    module, _, function = MODEL_KIND.partition(":")
+    return getattr(importlib.import_module(module), function)(model[1]), model[2] or "", model[1]

@@ -16,10 +16,10 @@ from equifactor.solving.solver import SolveContext, Solver
 def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Run the method on the graphs that can have an answer; the others are impossible by inspection.
 
-    A method that knows tables only gets graphs of tables that are equal to those of other factors.
+    A method gets dense tables in place of the factors that it does not take as they are.
     """
-    if not method.any_kind and any(g.structure.kinds is not None for g in graphs):
-        lowered = lower_all(graphs, "max" if task is Task.MAP else "sum")
+    if not all(map(method.takes_kinds_of, graphs)):
+        lowered = lower_all(graphs, "max" if task is Task.MAP else "sum", keep_compiled=method.any_kind)
         found = estimates_of(method, [g.graph for g in lowered], task, context)
         return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
     # A batch is better off without impossible states: its graphs share the smaller structure.
@@ -40,7 +40,7 @@ def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveCo
         )
     for estimate in found:
         if not isinstance(estimate, Estimate):
-            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.Estimate")
+            raise SolveError(f"{method.name} answered {estimate!r:.60}; expected an equifactor.solvers.Estimate")
     return found
 
 

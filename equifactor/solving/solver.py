@@ -15,6 +15,7 @@ from equifactor.base.options import check_options, format_method, option
 from equifactor.base.run_context import Progress as Progress
 from equifactor.base.run_context import RunContext
 from equifactor.base.status import Status, Task
+from equifactor.graph.kinds import has_kernels
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Solver(ABC):
     tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
     symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # The answers respect these, ties aside.
     exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # Solved answers are exact on these graphs.
-    any_kind: ClassVar[bool] = False  # Whether it takes factors of every kind; others get tables in their place.
+    any_kind: ClassVar[bool] = False  # Whether it takes structured factors as they are; see `takes_kinds_of`.
     finds_zeros: ClassVar[bool] = (
         False  # Whether it looks for impossible states itself; others get graphs without them.
     )
@@ -59,6 +60,15 @@ class Solver(ABC):
     def take_name(cls, name: str) -> None:
         """Take the name under which the class is registered; `register` calls it."""
         cls.name = name
+
+    @classmethod
+    def takes_kinds_of(cls, graph: FactorGraph) -> bool:
+        """Return whether the solver takes all factors of a graph as they are; `lower` replaces the others by tables.
+
+        A solver that takes any kind takes those that the compiled kernels know.
+        """
+        kinds = graph.structure.kinds
+        return kinds is None or (cls.any_kind and has_kernels(kinds.kind))
 
     @classmethod
     def missing(cls) -> str | None:

@@ -2,35 +2,21 @@
 
 relabelling.py          `Relabelling`, one element of the symmetry group
 relabelled_graph.py     `relabel`, and where table entries and messages move
-compared_factors.py     factors as what they say, however they are stated
-parity_systems.py       parities, and what of them no relabelling of states can change
+compared_factors.py     factors in a form that depends on their values only
+parity_systems.py       parities, and their properties that no relabelling of states can change
 binary_elimination.py   linear algebra over the numbers 0 and 1
-comparable_graph.py     a graph as tables that say the same up to relabelling
+comparable_graph.py     a graph as tables that are isomorphic exactly when the graphs are
 colour_refinement.py    colours of nodes that no relabelling can change
-coloured_graph.py       the nodes that colours leave open, ordered canonically
+coloured_graph.py       a canonical order of the nodes that share a colour
 canonical_forms.py      `canonical_form` and `graph_hash`
 isomorphisms.py         `isomorphism`
-isomorphism_classes.py  graphs sorted into classes of isomorphic ones
+isomorphism_classes.py  classes of isomorphic graphs
 comparable_answers.py   answers of solvers and functions that can be relabelled and compared
 auditing.py             `equivariance_error` and `audit`
 
 Symbols: V variables, X states of all variables, F factors, E (factor, position) pairs, T table entries, k arity.
 """
 
-from equifactor.symmetry.auditing import audit, equivariance_error
-from equifactor.symmetry.canonical_forms import canonical_form, canonical_relabelling, graph_hash
-from equifactor.symmetry.isomorphisms import isomorphism
-from equifactor.symmetry.relabelled_graph import relabel
-from equifactor.symmetry.relabelling import KINDS, Relabelling
+from equifactor.base.lazy_names import lazy_names
 
-__all__ = [
-    "KINDS",
-    "Relabelling",
-    "audit",
-    "canonical_form",
-    "canonical_relabelling",
-    "equivariance_error",
-    "graph_hash",
-    "isomorphism",
-    "relabel",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,4 +1,4 @@
-"""How far the answers of a method are from following the symmetries: measured, and held against what it claims."""
+"""Measured violations of the symmetries by the answers of a method, compared with what the method claims."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ from equifactor.symmetry.relabelling import KINDS, Relabelling, check_kinds
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
-TOLERANCE: dict[Dtype, float] = {"float64": 1e-8, "float32": 1e-3}  # above all rounding errors of an equivariant method
-_CONTROLS = 3  # number of answers to slightly different tables that show what rounding alone does
-_LAST_BITS = 8.0  # the most by which those tables differ, in units in the last place: enough to part equal values
+# Largest error of a claim that holds, by number type; larger than the rounding errors of equivariant methods. Chosen by
+# hand.
+TOLERANCE: dict[Dtype, float] = {"float64": 1e-8, "float32": 1e-3}
+_CONTROLS = 3  # Number of answers to slightly changed tables that show the effect of rounding. Chosen by hand.
+# Largest change of those tables, in units in the last place; enough to separate equal values. Chosen by hand.
+_LAST_BITS = 8.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Trials:
 
     def __post_init__(self) -> None:
         if not isinstance(self.count, (int, np.integer)) or self.count < 1:
-            raise OptionError(f"an audit needs 1 trial or more, found {self.count!r}")
+            raise OptionError(f"trials must be a whole number of at least 1, found {self.count!r}")
 
 
 DEFAULT_TRIALS = Trials()
@@ -56,10 +59,10 @@ class Violation:
 
     kind: Symmetry
     error: float = 0.0
-    what: str = ""  # which answer differs most: marginals, ln Z, log score, a bound
+    what: str = ""  # The answer that differs most: marginals, ln Z, log score, a bound.
     task: Task | None = None
     graph: str = ""
-    trial: int = 0  # `Relabelling.random(graph, kind, seed + trial)` shows it
+    trial: int = 0  # `Relabelling.random(graph, kind, seed + trial)` shows the difference.
 
     @property
     def where(self) -> str:
@@ -79,21 +82,21 @@ def equivariance_error(
     tasks: Sequence[Task] | None = None,
     dtype: Dtype = "float64",
 ) -> dict[Symmetry, float]:
-    """The largest difference, per kind of symmetry, between "relabel, then solve" and "solve, then relabel".
+    """Return the largest difference, per kind of symmetry, between "relabel, then solve" and "solve, then relabel".
 
     Args:
         solver: a solver or its text form, or a function of a graph that returns marginals or a number (`read_answer`).
         graph: one graph or several.
-        kinds: the symmetries to look at; each is tried alone.
+        kinds: the symmetries to measure; each is tried alone.
         trials: number of random relabellings per kind, graph and task.
         seed: the seed of the relabellings, and of the solver, which gets the same one every time.
-        tasks: what a solver is asked for, by default everything it can do; a function has no tasks.
+        tasks: the tasks of a solver, by default all tasks it can do; a function has no tasks.
         dtype: the number type of a solver that runs in torch, as for `solve`.
 
     Marginals are compared state by state, in probability; ln Z, the score of a MAP assignment and bounds relative to
-    max(1, |value|). Assignments are compared by score, because equally good ones may be exchanged. A difference need
-    not come from the method's design: ties that are broken at random and iterations that do not settle turn rounding
-    into any error; `audit` and `assert_equivariant` tell the two apart.
+    max(1, |value|). Assignments are compared by score, because a method may return any of several best assignments. A
+    difference may have other reasons than the method's design: with ties that are broken at random, or iterations that
+    do not settle, rounding alone can change answers. `audit` and `assert_equivariant` detect this.
     """
     method = _method(solver)
     setup = Trials(trials, seed, dtype)
@@ -107,7 +110,7 @@ def equivariance_error(
 def violations(
     method: Solver | GraphFunction, graph: FactorGraph, task: Task | None, kinds: Sequence[Symmetry], trials: Trials
 ) -> list[Violation]:
-    """The largest difference over the trials for each kind, for one graph and task (None for a function)."""
+    """Return the largest difference over the trials for each kind, for one graph and task (None for a function)."""
     answer = ask(method, graph, task, trials.seed, trials.dtype)
     found = []
     for kind in kinds:
@@ -123,21 +126,21 @@ def violations(
 
 
 def _described(method: Solver | GraphFunction, graph: FactorGraph) -> str:
-    """The name of the graph, and whether the solver sees it through auxiliary variables.
+    """Return the name of the graph, and whether the solver sees it lowered to tables with auxiliary variables.
 
-    These stand in a chain along a scope, so that a method of finitely many steps may break "local variable" by them.
+    Auxiliary variables form a chain along a scope, so a method of finitely many steps may violate "local variable".
     """
     name = graph.name or ""
-    if graph.structure.kinds is None or not isinstance(method, Solver) or method.any_kind:
+    if not isinstance(method, Solver) or method.takes_kinds_of(graph):
         return name
     return f"{name or 'a graph'} lowered to tables"
 
 
 def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Task | None, trials: Trials) -> float:
-    """The largest difference between the answers to the graph and to one whose log tables differ in the last bits.
+    """Return the largest difference between the answers for the graph and for log tables changed in the last bits.
 
-    Where it is large, the answer hangs on a tie or on an iteration that does not settle, and a relabelling, which
-    changes the order of sums, may change it too: the graph cannot tell whether the method respects a symmetry.
+    If it is large, the answer depends on a tie or on an iteration that does not settle. A relabelling changes the order
+    of sums and may then change the answer too, so the graph cannot show whether the method respects a symmetry.
     """
     answer = ask(method, graph, task, trials.seed, trials.dtype)
     rng = np.random.default_rng(trials.seed)
@@ -146,7 +149,7 @@ def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Tas
     worst = 0.0
     for _ in range(_CONTROLS):
         log_phi = graph.log_phi + rng.uniform(-1.0, 1.0, size.shape) * last_bits
-        if graph.structure.kinds is not None:  # some have logs of probabilities and minus costs, never above 0
+        if graph.structure.kinds is not None:  # Log probabilities and negative costs must not become positive.
             log_phi = np.where(graph.log_phi <= 0.0, np.minimum(log_phi, 0.0), log_phi)
         other = graph.with_potentials(log_phi, log=True)
         worst = max(worst, answer.distance(ask(method, other, task, trials.seed, trials.dtype))[0])
@@ -157,20 +160,20 @@ def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Tas
 class Finding:
     """One row of an audit: what is claimed and what was measured."""
 
-    violation: Violation  # the largest one that counts
+    violation: Violation  # The largest violation that counts.
     claimed: bool
     tolerance: float
-    set_aside: tuple[Violation, ...] = ()  # they do not count, because rounding alone is above the tolerance there
-    cases: int = 1  # number of pairs of a graph and a task that count
+    set_aside: tuple[Violation, ...] = ()  # Violations that do not count, because rounding alone can explain them.
+    cases: int = 1  # The number of pairs of a graph and a task that count.
 
     @property
     def failed(self) -> bool:
-        """Whether this is a claim that does not hold."""
+        """Whether the symmetry is claimed and does not hold."""
         return self.claimed and self.violation.error > self.tolerance
 
     @property
     def verdict(self) -> str:
-        """What was found, in a few words."""
+        """The result in a few words."""
         if self.violation.error > self.tolerance:
             return "CLAIM FAILS" if self.claimed else "not claimed"
         if not self.cases:
@@ -178,7 +181,7 @@ class Finding:
         return "holds" if self.claimed else "holds, not claimed"
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as plain values for JSON; an infinite error is None."""
+        """Return the row as plain values for JSON; an infinite error is None."""
         v = self.violation
         return {
             "symmetry": v.kind,
@@ -204,21 +207,21 @@ def audit(
     tolerance: float | None = None,
     progress: Progress | bool = False,
 ) -> list[Finding]:
-    """Hold the claims of a solver against measurement, on all graphs together; one row per symmetry.
+    """Compare the claims of a solver with measurements on all graphs; return one row per symmetry.
 
     Args:
         solver: a solver, its text form or a function, as for `equivariance_error`.
         graphs: one graph or several.
-        kinds: the symmetries to look at.
+        kinds: the symmetries to measure.
         trials: the number of relabellings, their seed, and the number type of the solver.
         claims: the symmetries that should hold; by default those that a solver declares, and all for a function.
-        tasks: what a solver is asked for, by default everything it can do.
+        tasks: the tasks of a solver, by default all tasks it can do.
         tolerance: the error up to which a claim holds, by default 1e-8 in float64 and 1e-3 in float32.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
 
-    A graph and task on which rounding alone moves the answer by more than the tolerance, before or after the
-    relabelling (`rounding_error`; a tie, or an iteration that does not settle), decide nothing: the violation is set
-    aside and listed as such.
+    Rounding alone may move the answer for a graph and task by more than the tolerance, before or after the relabelling
+    (`rounding_error`), because of a tie or of an iteration that does not settle. Such a violation does not count. It is
+    listed under `set_aside`.
     """
     method = _method(solver)
     limit = TOLERANCE[trials.dtype] if tolerance is None else tolerance
@@ -255,12 +258,12 @@ def _method(solver: str | Solver | GraphFunction) -> Solver | GraphFunction:
 def _cases(
     method: Solver | GraphFunction, graphs: FactorGraph | Iterable[FactorGraph], tasks: Sequence[Task] | None
 ) -> Iterator[tuple[FactorGraph, Task | None]]:
-    """Every graph with every task; a function has the task None."""
+    """Return every pair of a graph and a task; a function has the task None."""
     asked: Sequence[Task | None] = [None]
     if isinstance(method, Solver):
         asked = method.possible_tasks() if tasks is None else tasks
         for task in tasks or ():
             method.check_task(task)
     elif tasks is not None:
-        raise OptionError("tasks are for solvers; a function of a graph answers what it answers")
+        raise OptionError("tasks can be given for a solver only; found a function. Leave out tasks.")
     return itertools.product(as_graphs(graphs), asked)

@@ -1,4 +1,4 @@
-"""Linear algebra over the two numbers 0 and 1: rows as whole numbers, one bit per column, added by exclusive or."""
+"""Linear algebra over the two numbers 0 and 1. Rows are whole numbers, one bit per column, added by exclusive or."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def masks_of(row: IntArray, column: IntArray, num_rows: int, num_columns: int) -> tuple[list[int], IntArray]:
-    """The rows of the matrix with ones at (row, column) [e] as numbers, and the bit [num_columns] of each column.
+    """Return the rows of a matrix with ones at (row, column) [e] as numbers, and the bit [num_columns] of each column.
 
-    Columns with few ones have the high bits. Rows are reduced from the high bits on, so that a column of a single one
-    settles its row at once.
+    Columns with few ones have the high bits. Rows are reduced from the high bits on, so that a column with a single one
+    eliminates its row at once.
     """
     by_degree = np.argsort(-np.bincount(column, minlength=num_columns), kind="stable")
     bit = np.empty(num_columns, np.int64)
@@ -28,8 +28,8 @@ def masks_of(row: IntArray, column: IntArray, num_rows: int, num_columns: int) -
 
 
 def dependencies(masks: Sequence[int]) -> list[int]:
-    """A basis of the sets of rows whose sum is zero; bit n of a set is row n. Cost O(rows^2 columns / 64)."""
-    known: dict[int, tuple[int, int]] = {}  # by their highest bit: sums of rows, and which rows
+    """Return a basis of the sets of rows whose sum is zero; bit n of a set is row n. Cost O(rows^2 columns / 64)."""
+    known: dict[int, tuple[int, int]] = {}  # By their highest bit: sums of rows, and which rows.
     found = []
     for n, mask in enumerate(masks):
         rows = _enter(known, mask, 1 << n)
@@ -39,17 +39,16 @@ def dependencies(masks: Sequence[int]) -> list[int]:
 
 
 def solve_rows(masks: Sequence[int], wanted: BoolArray) -> tuple[int, bool]:
-    """Which columns to add up so that as many rows as possible, the first ones first, have their wanted [rows] sums.
+    """Return the columns whose sum gives rows their wanted [rows] parities, as bits, and whether all rows have them.
 
-    Returns the columns as bits, and whether all rows have what was wanted. Rows that do not depend on earlier ones
-    always have it.
+    Earlier rows have priority: a row that does not depend on earlier rows always gets its wanted parity.
     """
-    known: dict[int, tuple[int, int]] = {}  # by their highest bit: sums of rows, and whether they are to be odd
+    known: dict[int, tuple[int, int]] = {}  # By their highest bit: sums of rows, and whether they must be odd.
     all_met = True
     for row, wanted_odd in zip(masks, wanted.tolist(), strict=True):
         all_met &= not _enter(known, row, wanted_odd)
     columns = 0
-    for top in sorted(known):  # what is below the highest bit of a row is settled when its turn comes
+    for top in sorted(known):  # In this order, all columns below the highest bit of a row are decided already.
         mask, odd = known[top]
         if (mask & columns).bit_count() % 2 != odd:
             columns |= 1 << (top - 1)
@@ -57,7 +56,7 @@ def solve_rows(masks: Sequence[int], wanted: BoolArray) -> tuple[int, bool]:
 
 
 def _enter(known: dict[int, tuple[int, int]], mask: int, mark: int) -> int | None:
-    """Enter a row, less what is known, under its highest bit; where nothing is left of it, what is left of its mark."""
+    """Reduce a row by the known rows and store it under its highest bit, or return its mark if nothing is left."""
     while mask:
         top = mask.bit_length()
         if top not in known:
@@ -68,13 +67,13 @@ def _enter(known: dict[int, tuple[int, int]], mask: int, mark: int) -> int | Non
 
 
 def light_sums(basis: Sequence[int], limit: int) -> list[int] | None:
-    """The lightest sums of the basis that span the same space: all of one weight, all of the next, and so on.
+    """Return the lightest sums of the basis that span the same space: all of one weight, all of the next, and so on.
 
-    They do not depend on the choice of the basis. None where the basis has more than `limit` elements.
+    They do not depend on the choice of the basis. Return None if the basis has more than `limit` elements.
     """
     if len(basis) > limit:
         return None
-    sums = [(0, 0)]  # all sums, and which elements of the basis are in them
+    sums = [(0, 0)]  # All sums, and which elements of the basis they contain.
     for n, element in enumerate(basis):
         sums += [(total ^ element, which | 1 << n) for total, which in sums]
     sums.sort(key=lambda one: one[0].bit_count())
@@ -94,7 +93,7 @@ def light_sums(basis: Sequence[int], limit: int) -> list[int] | None:
 
 
 def bits_of(number: int) -> list[int]:
-    """The places of the ones of a number, from the lowest on."""
+    """Return the positions of the ones of a number, lowest first."""
     places = []
     while number:
         places.append((number & -number).bit_length() - 1)

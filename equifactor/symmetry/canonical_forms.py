@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 
 def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGraph:
-    """The graph relabelled so that isomorphic graphs, and no others, become equal; names are left out.
+    """Return the graph relabelled so that exactly isomorphic graphs become equal; names are left out.
 
     Args:
         graph: any graph; its evidence counts, as for `isomorphism`.
         digits: decimals to which the natural logs of the tables are rounded first, so that noise far below the last
-            digit does not tell graphs apart; None compares values to the last bit (with -0.0 equal to 0.0). Noise
-            across the edge of a rounding step still does: to compare two graphs use `isomorphism(.., tolerance=..)`.
+            digit has no effect; None compares values to the last bit (with -0.0 equal to 0.0). Noise can still push a
+            value across a rounding boundary: to compare two graphs use `isomorphism(.., tolerance=..)`.
 
-    Factors count as what they say, however they are stated: a small one of another kind than a table is its table, and
-    a large one (above 2^12 entries) is a parity, a count, a noisy-or or a sparse table. Pairs of labels with tables
-    above 2^16 entries raise `ModelError`.
+    Only the values of a factor count, not the kind that states them. A small structured factor becomes its dense table.
+    A large one (above 2^12 entries) becomes a parity, a count, a noisy-or or a sparse table. Factors of other kinds
+    with tables above 2^16 entries raise `ModelError`.
 
-    The representative may change from one release of this package or of igraph to the next.
-    Cost: a few O(T k) passes where the graph has no symmetries of its own; a search by BLISS over the nodes that
-    look alike otherwise, exponential in the worst case, milliseconds to seconds for real models.
+    The representative may change from one release of this package or of igraph to the next. Cost: a few O(T k) passes
+    if the graph has no symmetries of its own; otherwise a search by BLISS over the nodes of equal colours, exponential
+    in the worst case, milliseconds to seconds for real models.
     """
     plain = _without_names(with_small_tables(graph), digits)
     same = comparable(plain)
@@ -55,7 +55,7 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
 
 
 def graph_hash(graph: FactorGraph, *, digits: int | None = None) -> str:
-    """The SHA-256 of the canonical form in hexadecimal: equal exactly for isomorphic graphs; see `canonical_form`."""
+    """Return the SHA-256 of the canonical form in hexadecimal, equal exactly for isomorphic graphs."""
     plain = comparable(_without_names(with_small_tables(graph), digits)).tables
     g = relabel(plain, canonical_relabelling(plain))
     s = g.structure
@@ -70,12 +70,12 @@ def graph_hash(graph: FactorGraph, *, digits: int | None = None) -> str:
 def canonical_relabelling(
     graph: FactorGraph, values: HashArray | None = None, colours: Colours | None = None
 ) -> Relabelling:
-    """The relabelling that leads to the canonical form.
+    """Return the relabelling that leads to the canonical form.
 
     Args:
-        graph: the graph, whose structure and evidence count.
-        values: [T] numbers that stand for the table entries; None takes the bits of the entries.
-        colours: what `refine(graph, values)` returns, where the caller has it.
+        graph: the graph, of which structure and evidence are used.
+        values: [T] numbers that represent the table entries; None takes the bits of the entries.
+        colours: what `refine(graph, values)` returns, if the caller has it already.
     """
     values = bits(graph.log_phi) if values is None else values
     colours = refine(graph, values) if colours is None else colours
@@ -89,7 +89,7 @@ def canonical_relabelling(
 
 
 def _in_order(s: Structure, variables: np.ndarray, factors: np.ndarray, states: np.ndarray) -> Relabelling:
-    """The relabelling by these keys of variables, factors and states; scopes are in the order of their variables."""
+    """Return the relabelling by these keys of variables, factors and states; scopes are sorted by variable."""
     variables = _ranks(variables)
     return Relabelling(
         variables,
@@ -105,7 +105,7 @@ def _without_names(graph: FactorGraph, digits: int | None) -> FactorGraph:
     s = graph.structure
     if digits is not None and not (isinstance(digits, int) and 0 <= digits <= 15):
         raise OptionError(f"digits must be a whole number from 0 to 15, found {digits!r}")
-    log_phi = (graph.log_phi if digits is None else np.round(graph.log_phi, digits)) + 0.0  # no -0.0
+    log_phi = (graph.log_phi if digits is None else np.round(graph.log_phi, digits)) + 0.0  # This turns -0.0 into 0.0.
     return FactorGraph.trusted(
         Structure(s.card, s.scope_ptr, s.scope_vars, s.table_ptr, kinds=s.kinds), log_phi, graph.observed
     )
@@ -116,7 +116,7 @@ def _ranks(keys: np.ndarray) -> np.ndarray:
 
 
 def _ranks_within(keys: np.ndarray, ptr: np.ndarray) -> np.ndarray:
-    """The rank of each key among those of its row."""
+    """Return the rank of each key among the keys of its row."""
     row = row_of(ptr)
     order = np.lexsort((keys, row))
     ranks = np.empty(len(keys), np.int64)

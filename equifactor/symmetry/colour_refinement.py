@@ -1,9 +1,9 @@
-"""Colours of the variables, states and factors of a graph that no relabelling can change; equal colours look alike.
+"""Colours of the variables, states and factors of a graph that no relabelling can change.
 
-Colour refinement (one-dimensional Weisfeiler-Leman) on a graph with a node per variable, state, factor
-and table entry. A colour is a 64-bit hash of a node's own facts and of the multiset of its neighbours' colours, the
-multiset as a sum of mixed hashes, which does not depend on any order. Two nodes that hash alike by accident (one
-pair in 2^64) only make the colouring coarser, and every answer built on it is checked on the tables.
+Colour refinement (one-dimensional Weisfeiler-Leman) on a graph with a node per variable, state, factor and table entry.
+A colour is a 64-bit hash of a node's own properties and of the multiset of its neighbours' colours. The multiset is a
+sum of mixed hashes, which does not depend on any order. A hash collision (one pair in 2^64) only makes the colouring
+coarser, and every answer built on it is checked on the tables.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     HashArray = NDArray[np.uint64]
 
-_FREE, _OBSERVED, _FACTOR = (np.array([n], np.uint64) for n in (11, 12, 13))  # hashes of the kinds of nodes
-_ODD = np.array([0x9E3779B97F4A7C15], np.uint64)
+_FREE, _OBSERVED, _FACTOR = (np.array([n], np.uint64) for n in (11, 12, 13))  # Hashes of the kinds of nodes.
+_ODD = np.array([0x9E3779B97F4A7C15], np.uint64)  # The increment of splitmix64 [Steele14].
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Colours:
     entries: HashArray  # [T]
 
     def agree(self, other: Colours) -> bool:
-        """Whether the same colours occur equally often: necessary for isomorphism, in most cases sufficient."""
+        """Return whether the same colours occur equally often, which is necessary and often sufficient."""
         pairs = ((self.variables, other.variables), (self.states, other.states), (self.factors, other.factors))
         return all(np.array_equal(np.sort(a), np.sort(b)) for a, b in pairs)
 
@@ -55,19 +55,19 @@ def mix(values: HashArray) -> HashArray:
 
 
 def bits(values: FloatArray) -> HashArray:
-    """The bits of each float as a number, with -0.0 taken as 0.0."""
+    """Return the bits of each float as a number, with -0.0 taken as 0.0."""
     return (values + 0.0).view(np.uint64)
 
 
 def refine(graph: FactorGraph, values: HashArray) -> Colours:
-    """The coarsest colouring in which nodes of one colour have equally coloured neighbours.
+    """Return the coarsest colouring in which nodes of one colour have equally coloured neighbours.
 
     Args:
-        graph: gives scopes, cardinalities and evidence; its names are not looked at.
-        values: [T] what stands for each table entry; equal numbers count as equal entries.
+        graph: the graph, of which scopes, cardinalities and evidence are used, but not names.
+        values: [T] a number for each table entry; equal numbers count as equal entries.
 
-    Evidence counts: an observed variable has another colour than a free one, and its observed state another than
-    its others. Cost O(T k) per round, until no round tells more nodes apart: at most V + X + F, usually below 10.
+    Evidence counts: observed and free variables have different colours, and so have observed and other states. Cost
+    O(T k) per round. Rounds end when the number of colours stops growing: at most V + X + F, usually below 10.
     """
     s = graph.structure
     observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed
@@ -102,7 +102,7 @@ def refine(graph: FactorGraph, values: HashArray) -> Colours:
 
 
 def _entry_sums(colours: HashArray, places: list[tuple[IntArray | None, IntArray]], num_entries: int) -> HashArray:
-    """The sum [T] of the colours of the states that each entry fixes; a sum, because scope order means nothing."""
+    """Return the sum [T] of the colours of the states of each entry, which does not depend on scope order."""
     total = np.zeros(num_entries, np.uint64)
     for present, state in places:
         if present is None:
@@ -119,7 +119,7 @@ def _sum_at(values: HashArray, place: IntArray, size: int) -> HashArray:
 
 
 def _sum_rows(values: HashArray, ptr: IntArray) -> HashArray:
-    """The sum over each row of a ragged array; no row is empty."""
+    """Return the sum over each row of a ragged array; no row is empty."""
     return np.add.reduceat(values, ptr[:-1]) if len(ptr) > 1 else np.zeros(0, np.uint64)
 
 

@@ -1,15 +1,15 @@
-"""What colours leave open: a small coloured graph of the nodes that look alike, labelled canonically by BLISS.
+"""A small coloured graph of the nodes that share a colour, labelled canonically by BLISS.
 
-The full coloured graph has a node per variable, state, factor and table entry; an entry is joined to its
-factor and to the states it fixes, a state to its variable, a factor to its variables. Factor graphs are isomorphic
-exactly when these coloured graphs are. Three things make it small, none of which changes the symmetries:
+The full coloured graph has a node per variable, state, factor and table entry. An entry is joined to its factor and to
+the states it fixes, a state to its variable, a factor to its variables. Factor graphs are isomorphic exactly when these
+coloured graphs are. Three steps make the graph small without changing its symmetries:
 
-1. the most common value of a table needs no entry nodes, it is wherever the others are not;
-2. a node whose colour is its own is fixed, and where all nodes of one colour are joined to all of another colour the
-   edges say nothing: both go;
-3. what is left falls apart into components, which are labelled one by one and sorted.
+1. The most common value of a table has no entry nodes, because the other entries determine where it is.
+2. A node with a unique colour is removed. If all nodes of one colour are joined to all nodes of another colour, the
+   edges between them carry no information and are removed.
+3. The rest splits into components, which are labelled one by one and sorted.
 
-So a model without symmetries needs no search at all, and a model with many small ones no deep search.
+A model without symmetries therefore needs no search, and a model with many small symmetries needs no deep search.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from equifactor.symmetry.colour_refinement import Colours, HashArray
 
 
-_SPLITTING = "fm"  # BLISS splits first a cell with many mixed neighbours
+_SPLITTING = "fm"  # The heuristic of BLISS: split the first cell with the most mixed neighbours. Chosen by hand.
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class ColouredGraph:
     """N nodes with colours and M edges; variables come first, then states, factors and entries."""
 
     colours: HashArray  # [N]
-    edges: IntArray  # [M, 2] numbers of the two nodes of each edge
+    edges: IntArray  # [M, 2] the numbers of the two nodes of each edge.
 
 
 def coloured_graph(graph: FactorGraph, colours: Colours, values: HashArray) -> ColouredGraph:
-    """The coloured graph of a factor graph, without the entries that its colours settle.
+    """Return the coloured graph of a factor graph, without the entries that its colours determine.
 
-    `values [T]` are what `refine` was given. Cost O(T k), and O(R log R) for the R entries in tables that are
-    not settled.
+    `values [T]` are the argument of `refine`. Cost O(T k), and O(R log R) for the R entries of tables that colours do
+    not determine.
     """
     s = graph.structure
     first_state, first_factor = s.num_vars, s.num_vars + int(s.state_ptr[-1])
@@ -70,21 +70,20 @@ def coloured_graph(graph: FactorGraph, colours: Colours, values: HashArray) -> C
 
 
 def canonical_order(g: ColouredGraph) -> IntArray:
-    """The place [N] of each node in an order that relabelling does not change, up to the symmetries of the graph.
+    """Return the place [N] of each node in an order that relabelling does not change, up to symmetries of the graph.
 
-    Nodes are ordered by colour; within a colour by the component they are in, components by their canonical form;
-    within a component as BLISS says.
+    Nodes are ordered by colour, then by the canonical form of their component, then in the order of BLISS.
     """
     _, cell, sizes = np.unique(g.colours, return_inverse=True, return_counts=True)
     edges = open_edges(g.edges, cell, sizes)
-    rank = np.zeros(len(cell), np.int64)  # the rank of the component of each node
-    place = np.zeros(len(cell), np.int64)  # the place of each node within its component
+    rank = np.zeros(len(cell), np.int64)  # The rank of the component of each node.
+    place = np.zeros(len(cell), np.int64)  # The place of each node within its component.
     if len(edges):
         nodes, local = np.unique(edges, return_inverse=True)
         forms = _label_components(local.reshape(edges.shape), cell[nodes])
         forms.sort(key=lambda form: form.certificate)
         for n, form in enumerate(forms):
-            rank[nodes[form.nodes]] = n + 1  # nodes without edges come first: they are alike and need no order
+            rank[nodes[form.nodes]] = n + 1  # Nodes without edges come first. They are interchangeable.
             place[nodes[form.nodes]] = form.place
     order = np.lexsort((place, rank, cell))
     return np.argsort(order)
@@ -95,12 +94,12 @@ class _Form:
     """One component in canonical order; equal certificates mean isomorphic components."""
 
     certificate: bytes
-    nodes: IntArray  # [n] numbers of its nodes
-    place: IntArray  # [n] canonical place of each node
+    nodes: IntArray  # [n] the numbers of its nodes.
+    place: IntArray  # [n] the canonical place of each node.
 
 
 def _label_components(edges: IntArray, cell: IntArray) -> list[_Form]:
-    """The canonical form of every component of a graph whose nodes all have edges."""
+    """Return the canonical form of every component of a graph whose nodes all have edges."""
     igraph = _igraph()
     membership = np.array(igraph.Graph(n=len(cell), edges=edges).connected_components().membership)
     by_component = np.argsort(membership, kind="stable")
@@ -119,7 +118,7 @@ def _label_components(edges: IntArray, cell: IntArray) -> list[_Form]:
 
 
 def _label(igraph: Any, nodes: IntArray, edges: IntArray, cell: IntArray) -> _Form:
-    _, colour = np.unique(cell, return_inverse=True)  # BLISS wants small numbers
+    _, colour = np.unique(cell, return_inverse=True)  # BLISS needs small numbers.
     graph = igraph.Graph(n=len(nodes), edges=edges)
     place = np.array(graph.canonical_permutation(sh=_SPLITTING, color=colour.tolist()), np.int64)
     if _gives_inverse(igraph):
@@ -133,9 +132,9 @@ def _label(igraph: Any, nodes: IntArray, edges: IntArray, cell: IntArray) -> _Fo
 
 
 def _entries_to_keep(graph: FactorGraph, open_node: BoolArray, values: HashArray) -> IntArray:
-    """The entries that touch an open node, but not those of the most common value of their table.
+    """Return the entries that touch an open node, except for the most common value of each table.
 
-    Of values that are equally common the least is left out.
+    Of equally common values the smallest is left out.
     """
     s = graph.structure
     open_states = open_node[s.num_vars : s.num_vars + int(s.state_ptr[-1])]
@@ -153,7 +152,7 @@ def _entries_to_keep(graph: FactorGraph, open_node: BoolArray, values: HashArray
     most = np.zeros(s.num_factors, np.int64)
     np.maximum.at(most, f[first], count)
     candidates = np.flatnonzero(count == most[f[first]])
-    _, least = np.unique(f[first][candidates], return_index=True)  # sorted by value within a factor
+    _, least = np.unique(f[first][candidates], return_index=True)  # Candidates are sorted by value within a factor.
     dropped = candidates[least]
     keep = np.ones(len(first), bool)
     keep[dropped] = False
@@ -161,7 +160,7 @@ def _entries_to_keep(graph: FactorGraph, open_node: BoolArray, values: HashArray
 
 
 def open_edges(edges: IntArray, cell: IntArray, sizes: IntArray) -> IntArray:
-    """The edges between colours that are joined in part; where all nodes are joined, the edges say nothing."""
+    """Return the edges between colours of which only some nodes are joined; the other edges carry no information."""
     pair = cell[edges[:, 0]] * len(sizes) + cell[edges[:, 1]]
     found, which, count = np.unique(pair, return_inverse=True, return_counts=True)
     all_joined = count == sizes[found // max(1, len(sizes))] * sizes[found % max(1, len(sizes))]
@@ -169,24 +168,24 @@ def open_edges(edges: IntArray, cell: IntArray, sizes: IntArray) -> IntArray:
 
 
 def _repeated(colours: HashArray) -> BoolArray:
-    """Whether another node has the same colour."""
+    """Return whether another node has the same colour."""
     _, which, count = np.unique(colours, return_inverse=True, return_counts=True)
     return count[which] > 1
 
 
 @functools.cache
 def _gives_inverse(igraph: Any) -> bool:
-    """Whether this release answers "which node is at each place" (1.0) or "which place has each node" (before).
+    """Return whether this release of igraph returns the node at each place (1.0) or the place of each node (before).
 
-    Places follow the colours, so that three nodes without edges show which.
+    Places follow the colours, so three nodes without edges show the difference.
     """
     return list(igraph.Graph(n=3).canonical_permutation(color=[2, 0, 1])) == [1, 2, 0]
 
 
 def _igraph() -> Any:
     try:
-        return importlib.import_module("igraph")  # only models with symmetries come here
+        return importlib.import_module("igraph")  # Only models with symmetries of their own need it.
     except ImportError:
         raise OptionError(
-            "comparing models that have symmetries of their own needs the package igraph: pip install igraph"
+            "Comparing models that have symmetries of their own needs the package igraph. Run pip install igraph."
         ) from None

@@ -1,4 +1,4 @@
-"""What a solver or a user's own function says about a graph, in a form that can be carried across and compared."""
+"""Answers of a solver or of a user's own function, in a form that can be relabelled and compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from equifactor.solving.solver import Solver
     from equifactor.symmetry.relabelling import Relabelling
 
-# A user's own method: it returns marginals, or one number that no relabelling should change, such as ln Z.
+# A user's own method, which returns marginals, or one number that no relabelling should change, such as ln Z.
 GraphFunction = Callable[["FactorGraph"], Any]
 Dtype = Literal["float32", "float64"]
 
@@ -31,13 +31,13 @@ class Answer:
     numbers: Mapping[str, float | None] = field(default_factory=dict)
 
     def relabelled(self, r: Relabelling) -> Answer:
-        """The same answer in the numbers of the relabelled graph."""
+        """Return the same answer in the numbers of the relabelled graph."""
         return Answer(None if self.marginals is None else r.marginals(self.marginals), self.numbers)
 
     def distance(self, other: Answer) -> tuple[float, str]:
-        """The largest difference and what differs: probabilities absolutely, other numbers relative to max(1, |n|).
+        """Return the largest difference and what differs; numbers other than probabilities relative to max(1, |n|).
 
-        Infinite where one answer has what the other lacks.
+        The difference is infinite if only one of the answers has marginals or a number.
         """
         worst, what = 0.0, ""
         if (self.marginals is None) != (other.marginals is None):
@@ -53,14 +53,14 @@ class Answer:
 
 
 def ask(solver: Solver | GraphFunction, graph: FactorGraph, task: Task | None, seed: int, dtype: Dtype) -> Answer:
-    """The answer of a solver to a task, or of a function (task None)."""
+    """Return the answer of a solver to a task, or of a function (task None)."""
     from equifactor.questions.solve import solve
     from equifactor.solving.solver import Solver
 
     if not isinstance(solver, Solver):
         return read_answer(solver(graph), graph)
     if task is None:
-        raise OptionError("a solver needs a task")
+        raise OptionError("A solver needs a task, such as MAR; found None.")
     result = solve(graph, task, solver, seed=seed, dtype=dtype)
     score = result.log_score if task is Task.MAP else None
     return Answer(
@@ -75,7 +75,7 @@ def ask(solver: Solver | GraphFunction, graph: FactorGraph, task: Task | None, s
 
 
 def read_answer(given: Any, graph: FactorGraph) -> Answer:
-    """What a user's function returned: `Marginals`, a vector per variable, one flat array [X], or a number.
+    """Read what a user's function returned: `Marginals`, a vector per variable, one flat array [X], or a number.
 
     Arrays may be torch tensors, with or without gradient.
     """
@@ -94,7 +94,7 @@ def read_answer(given: Any, graph: FactorGraph) -> Answer:
     return Answer(Marginals(array.ravel(), ptr))
 
 
-_WANTED = "a function of a graph returns Marginals, a vector per variable, a flat array of all states, or a number"
+_WANTED = "A function of a graph must return Marginals, a vector per variable, a flat array of all states, or a number"
 
 
 def _numpy(values: Any) -> np.ndarray:
@@ -108,7 +108,7 @@ def _numpy(values: Any) -> np.ndarray:
 def _apart(a: float | None, b: float | None) -> float:
     if a is None or b is None:
         return 0.0 if a is b else math.inf
-    if a == b:  # infinities included
+    if a == b:  # This includes infinities.
         return 0.0
     apart = abs(a - b) / max(1.0, abs(a))
     return math.inf if math.isnan(apart) else apart

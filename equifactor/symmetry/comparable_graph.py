@@ -1,4 +1,4 @@
-"""A graph as tables that say the same up to relabelling, and the way back to relabellings of the graph itself."""
+"""A graph as tables that are isomorphic exactly when the graphs are, and the way back to relabellings of the graph."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ComparableGraph:
-    """Tables of which two are isomorphic exactly when the graphs are.
+    """A graph of tables. Two of them are isomorphic exactly when the original graphs are.
 
-    The first variables and factors are those of the graph, auxiliary ones come behind. A free variable, whose states
-    only parities tell apart, has one state here.
+    The first variables and factors are those of the graph, followed by auxiliary ones. A free variable, whose states
+    only parities distinguish, has one state here.
     """
 
     tables: FactorGraph
     parities: ParitySystem | None
 
     def own_states(self, states: IntArray, state_ptr: IntArray) -> IntArray:
-        """[X] what a relabelling of the tables does to the states of the graph; those of free variables stay."""
+        """Return the effect [X] of a relabelling of the tables on the states of the graph; free variables stay."""
         own = place_in_row(state_ptr)
         if self.parities is None:
             return states[: len(own)]
@@ -63,12 +63,12 @@ class ComparableGraph:
 
 
 def comparable(graph: FactorGraph, exact: FactorGraph | None = None, tolerance: float = 0.0) -> ComparableGraph:
-    """The tables of a graph that `with_small_tables` made.
+    """Return the tables of a graph that `with_small_tables` made.
 
     Args:
         graph: the graph.
-        exact: the same with equal numbers for values that count as equal; None where these are equal already.
-        tolerance: configurations of sparse tables within it of the default count as the default.
+        exact: the same graph with equal numbers for values that count as equal; None if they are equal already.
+        tolerance: configurations of sparse tables within this distance of the default count as the default.
     """
     exact = graph if exact is None else exact
     parities = parity_system(exact)
@@ -89,25 +89,25 @@ def comparable(graph: FactorGraph, exact: FactorGraph | None = None, tolerance: 
 
 
 def _level(graph: FactorGraph) -> BoolArray:
-    """[F] whether all stored values of a factor are the same."""
+    """Return [F] whether all stored values of a factor are the same."""
     values, ptr = graph.log_phi, graph.structure.table_ptr
     return np.asarray(np.maximum.reduceat(values, ptr[:-1]) == np.minimum.reduceat(values, ptr[:-1]))
 
 
 def first_states(r: Relabelling) -> IntArray:
-    """[V] the new number of state 0 of each variable."""
+    """Return [V] the new number of state 0 of each variable."""
     return r.states[r.state_ptr[:-1]]
 
 
 def with_swaps(r: Relabelling, swapped: BoolArray) -> Relabelling:
-    """The relabelling with the new states of some variables [V] of two states exchanged."""
+    """Return the relabelling with the new states of some variables [V] of two states exchanged."""
     at = np.repeat(swapped, np.diff(r.state_ptr))
     return replace(r, states=np.where(at, 1 - r.states, r.states))
 
 
 @dataclass(frozen=True)
 class _Charge:
-    """How a set of parities is turned in all: by itself, and by which variables in state 1."""
+    """The total turn of a set of parities: its own turn, and the variables whose state 1 changes it."""
 
     members: list[int]
     odd: bool
@@ -115,7 +115,7 @@ class _Charge:
 
 
 def _charges(base: FactorGraph, parities: ParitySystem) -> list[_Charge]:
-    """The charge of every set; states that colours tell apart count from the one with the lesser colour."""
+    """Return the charge of every set; if the colours of two states differ, the smaller colour counts as state 0."""
     num_vars = len(parities.is_free)
     decided, second = np.zeros(num_vars, bool), np.zeros(num_vars, bool)
     bound = np.unique(parities.scope_vars[~parities.is_free[parities.scope_vars]])
@@ -133,8 +133,8 @@ def _charges(base: FactorGraph, parities: ParitySystem) -> list[_Charge]:
         if len(open_ones) > np.log2(MAX_ONLY_TABLE):
             a = int(parities.factors[members[0]])
             raise ModelError(
-                f"factor {a} is a parity whose variables have states that nothing tells apart, and models are compared "
-                f"up to {np.log2(MAX_ONLY_TABLE):.0f} of these; found {len(open_ones)}",
+                f"Factor {a} is a parity over {len(open_ones)} variables whose two states look the same. Models can be "
+                f"compared up to {np.log2(MAX_ONLY_TABLE):.0f} of these variables.",
                 factor=a,
             )
         charges.append(_Charge(members, bool(turned[members].sum() % 2), open_ones))
@@ -148,7 +148,7 @@ def _encoded(
     level: BoolArray,
     tolerance: float = 0.0,
 ) -> FactorGraph:
-    """The tables, with auxiliary variables for all that is none; `level` [F] marks constant ones."""
+    """Return the graph with tables and auxiliary variables for structured factors; `level` [F] marks constants."""
     s = graph.structure
     rows = s.rows(graph.log_phi)
     is_parity = np.zeros(s.num_factors, bool)
@@ -181,10 +181,10 @@ def _encoded(
 
 
 def _encode_parities(new: NewTables, graph: FactorGraph, parities: ParitySystem, charges: list[_Charge]) -> None:
-    """A head for every parity, with its lesser and its larger value; free variables are in the scope with it."""
+    """Add a head variable for every parity, with its smaller and larger value; free variables share its scope."""
     s = graph.structure
     first = graph.log_phi[s.table_ptr[parities.factors]]
-    second = graph.log_phi[s.table_ptr[parities.factors] + 1]  # of one variable in state 1: an odd number of ones
+    second = graph.log_phi[s.table_ptr[parities.factors] + 1]  # The value of an odd number of ones.
     values = np.where(parities.turned[:, None], np.stack((second, first), 1), np.stack((first, second), 1))
     heads = []
     for p, a in enumerate(parities.factors.tolist()):

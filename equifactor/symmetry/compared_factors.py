@@ -1,17 +1,17 @@
-"""Factors in the form in which graphs are compared: what a factor says counts, not how it is stated.
+"""Factors in the form in which graphs are compared. Only the values of a factor count, not the kind that states them.
 
-Small factors of every kind are compared by their tables. A large one becomes a few small tables over its variables
-and over auxiliary ones that say the same up to relabelling:
+Small factors of every kind are compared by their dense tables. A large factor becomes a few small tables over its
+variables and over auxiliary variables, which are isomorphic exactly when the factors are:
 
     count, clause   c, one of two sides, and n, a number of variables: the values by n as seen from each side, and for
                     each variable which of its states is on which side. The two sides may be exchanged.
-    parity          h, and which variables there are; parity_systems.py has the rest
+    parity          h, and its variables; parity_systems.py has the rest
     noisy_or        h, the inhibitor of each cause in its active state, and which variable is the effect
     sparse          s, one of the listed configurations, and the state of each variable in it
 
-Each has a tag, an observed variable of one state in the scope of the table that takes the place of the factor. No other
-scope has an observed variable, so that every isomorphism takes such tables to such tables, auxiliary variables to
-auxiliary ones, and original variables and factors to original ones.
+Each has a tag, an observed variable of one state in the scope of the table that replaces the factor. No other scope has
+an observed variable. Every isomorphism therefore maps replaced factors to replaced factors, auxiliary variables to
+auxiliary variables, and original variables and factors to original ones.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.factors.clause import Clause
 from equifactor.factors.count import Counting
-from equifactor.factors.label_pairs import LabelPair
-from equifactor.factors.lowering import by_shape
 from equifactor.factors.noisy_or import IN_SCOPE, ON, NoisyOr, log1mexp
 from equifactor.factors.parity import Parity
 from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.factor_rows import FactorRows, by_kind, merged
-from equifactor.graph.kinds import KINDS, kind_class, kind_name
+from equifactor.graph.factor_rows import FactorRows, by_kind, by_shape, merged
+from equifactor.graph.kinds import kind_class, kind_name
 from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.pointers import ptr_of
@@ -38,42 +36,43 @@ from equifactor.kernels.pointers import ptr_of
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
-MAX_TABLE = 2**12  # entries up to which a factor of another kind is compared by its table
-MAX_ONLY_TABLE = 2**16  # the same where there is no other form
-MARK = 1000.0  # what tables of auxiliary variables say in whole multiples of, far from values that matter
+MAX_TABLE = 2**12  # Entries up to which a structured factor is compared by its dense table. Chosen by hand.
+MAX_ONLY_TABLE = 2**16  # The same limit for kinds without another form. Chosen by hand.
+MARK = 1000.0  # Tables of auxiliary variables hold multiples of this log value, far from real values. Chosen by hand.
 
 
 def with_small_tables(graph: FactorGraph) -> FactorGraph:
-    """The graph with tables in place of small factors of other kinds, and counts in place of large clauses.
+    """Return the graph with dense tables in place of small structured factors, and counts in place of large clauses.
 
     Factors keep their numbers and scopes. The table of a relabelled factor is the relabelled table to the last bit.
-    Raises `ModelError` for a factor that can only be compared by its table where that is too large.
+    Raise `ModelError` for a factor that can only be compared by its table if the table is too large.
     """
     if graph.structure.kinds is None:
         return graph
     rows = graph.structure.rows(graph.log_phi)
     bits = rows.sum_of_edges(np.log2(rows.card))
-    only_table = np.isin(rows.kind, [n for n in range(1, len(KINDS)) if issubclass(kind_class(n), LabelPair)])
+    encoded = (TABLE, Parity.number, Clause.number, Counting.number, NoisyOr.number, SparseTable.number)
+    only_table = ~np.isin(rows.kind, encoded)
     return _with_tables(graph, (rows.kind != TABLE) & (only_table | (bits <= np.log2(MAX_TABLE))))
 
 
 def with_tables_at(graph: FactorGraph, factors: IntArray) -> FactorGraph:
-    """The graph with tables in place of these factors; raises `ModelError` where one is too large."""
+    """Return the graph with dense tables in place of these factors; raise `ModelError` if a table is too large."""
     chosen = np.zeros(graph.num_factors, bool)
     chosen[factors] = True
     return _with_tables(graph, chosen)
 
 
 def _with_tables(graph: FactorGraph, chosen: BoolArray) -> FactorGraph:
-    """The graph with tables in place of the chosen factors [F], and counts in place of clauses and of constants."""
+    """Return the graph with tables in place of the chosen factors [F], and counts in place of clauses and constants."""
     s = graph.structure
     rows = s.rows(graph.log_phi)
     bits = np.where(chosen, rows.sum_of_edges(np.log2(rows.card)), 0.0)
     if bits.max(initial=0.0) > np.log2(MAX_ONLY_TABLE):
         a = int(np.argmax(bits))
         raise ModelError(
-            f"factor {a} is a {kind_name(int(rows.kind[a]))} over {rows.arity[a]} variables with a table of "
-            f"2^{bits[a]:.0f} entries; models are compared up to 2^{np.log2(MAX_ONLY_TABLE):.0f} of them",
+            f"Factor {a} is a {kind_name(int(rows.kind[a]))} over {rows.arity[a]} variables with a dense table of "
+            f"2^{bits[a]:.0f} entries. Models can be compared up to 2^{np.log2(MAX_ONLY_TABLE):.0f} entries.",
             factor=a,
         )
     parts = []
@@ -93,7 +92,7 @@ def _with_tables(graph: FactorGraph, chosen: BoolArray) -> FactorGraph:
 
 
 def normal_factors(graph: FactorGraph) -> FactorGraph:
-    """The graph with one way to state each factor that `with_small_tables` left."""
+    """Return the graph with a unique form of each structured factor that `with_small_tables` left."""
     s = graph.structure
     if s.kinds is None:
         return graph
@@ -107,7 +106,7 @@ def normal_factors(graph: FactorGraph) -> FactorGraph:
 
 
 class NewTables:
-    """Auxiliary variables and tables that take the place of factors or come behind all of them."""
+    """Auxiliary variables, and tables that replace factors or follow all other factors."""
 
     def __init__(self, num_vars: int, num_factors: int) -> None:
         self.card: list[int] = []
@@ -118,23 +117,23 @@ class NewTables:
         self._tables: list[FloatArray] = []
 
     def variable(self, card: int) -> int:
-        """A new variable."""
+        """Add an auxiliary variable and return its number."""
         self.card.append(card)
         return self._num_vars + len(self.card) - 1
 
     def replace(self, factor: int, scope: list[int], table: FloatArray) -> None:
-        """A table in the place of a factor, over these variables and a tag."""
+        """Replace a factor by a table over these variables and a tag."""
         tag = self.variable(1)
         self.tags.append(tag)
         self._add(factor, [tag, *scope], table)
 
     def add(self, first: int, others: IntArray, tables: list[FloatArray]) -> None:
-        """A table for one variable with each of the others."""
+        """Append a table for the pair of one variable with each of the others."""
         for other, table in zip(others.tolist(), tables, strict=True):
             self.append([first, other], table)
 
     def append(self, scope: list[int], table: FloatArray) -> None:
-        """One more table behind all others."""
+        """Append a table after all others."""
         self._add(self._next_factor, scope, table)
         self._next_factor += 1
 
@@ -144,7 +143,7 @@ class NewTables:
         self._tables.append(table.ravel())
 
     def rows(self) -> tuple[IntArray, FactorRows]:
-        """The number of each table and all of them; cardinalities of edges are left out."""
+        """Return the number of each table, and the tables; cardinalities of edges are left out."""
         none = np.zeros(len(self._places) + 1, np.int64)
         scope_vars = np.array([i for scope in self._scopes for i in scope], np.int64)
         rows = FactorRows(
@@ -158,24 +157,24 @@ class NewTables:
 
 
 def encode_count(new: NewTables, factor: int, row: FactorRows) -> None:
-    """A count, or a clause, as in the table above."""
+    """Add the tables of a count or a clause, as listed above."""
     side, number = new.variable(2), new.variable(int(row.arity[0]) + 1)
     values, steps = row.log_values, MARK * np.arange(row.arity[0] + 1)
     new.replace(factor, [side, number], np.stack((values, values[::-1])))
     new.add(side, np.array([number]), [np.stack((steps, steps))])
-    positive = np.where(np.eye(2), -np.inf, 0.0)  # side 0 has the states that are counted
+    positive = np.where(np.eye(2), -np.inf, 0.0)  # Side 0 has the states that are counted.
     new.add(side, row.scope_vars, [positive if sign else positive[::-1] for sign in row.words.tolist()])
 
 
 def encode_level(new: NewTables, factor: int, row: FactorRows) -> None:
-    """A count whose values are all the same: it has a scope and no sides."""
+    """Add the tables of a count whose values are all the same, which has a scope and no sides."""
     head = new.variable(1)
     new.replace(factor, [head], row.log_values[:1])
     new.add(head, row.scope_vars, [np.full(2, 5 * MARK)] * len(row.scope_vars))
 
 
 def encode_noisy_or(new: NewTables, factor: int, row: FactorRows) -> None:
-    """A noisy-or, as in the table above."""
+    """Add the tables of a noisy-or, as listed above."""
     head = new.variable(2)
     known = min(int(row.words[0]), IN_SCOPE)
     new.replace(factor, [head], np.array([row.log_values[0], MARK * (1 + known)]))
@@ -190,21 +189,21 @@ def encode_noisy_or(new: NewTables, factor: int, row: FactorRows) -> None:
 
 
 def encode_sparse(new: NewTables, factor: int, row: FactorRows) -> None:
-    """A sparse table, as in the table above."""
+    """Add the tables of a sparse table, as listed above."""
     selector = new.variable(len(row.log_values))
     new.replace(factor, [selector], row.log_values)
     listed = row.words.reshape(-1, row.arity[0])
     tables = []
     for k, d in enumerate(row.card.tolist()):
         table = np.full((len(listed) + 1, d), -np.inf)
-        table[0] = MARK  # of all that is not listed
+        table[0] = MARK  # All configurations that are not listed.
         table[1 + np.arange(len(listed)), listed[:, k]] = 0.0
         tables.append(table)
     new.add(selector, row.scope_vars, tables)
 
 
 def without_default(row: FactorRows, tolerance: float) -> FactorRows:
-    """A sparse table without configurations that have its default value."""
+    """Return a sparse table without configurations that have its default value."""
     default, values = row.log_values[0], row.log_values[1:]
     kept = (values != default) & ~(np.isfinite(values) & (np.abs(values - max(default, -1e300)) <= tolerance))
     listed = row.words.reshape(-1, row.arity[0])[kept]
@@ -213,7 +212,7 @@ def without_default(row: FactorRows, tolerance: float) -> FactorRows:
 
 
 def _normal_count(row: FactorRows) -> FactorRows:
-    """Of the two sides the one with the lesser values; where both have the same, that of the first one's state 1."""
+    """Return the side with the smaller values; if both have the same, the side of state 1 of the first variable."""
     values, turned = row.log_values, row.log_values[::-1]
     if (values == values[0]).all():
         return row.with_words(row.word_ptr, np.ones_like(row.words))
@@ -224,7 +223,7 @@ def _normal_count(row: FactorRows) -> FactorRows:
 
 
 def _normal_noisy_or(row: FactorRows) -> FactorRows:
-    """A cause that changes nothing is active in state 1."""
+    """Return the row with active state 1 for each cause without an effect."""
     words = row.words.copy()
     is_cause = np.arange(row.arity[0]) != words[0] - IN_SCOPE
     causes = 1 + np.flatnonzero(is_cause)
@@ -233,7 +232,7 @@ def _normal_noisy_or(row: FactorRows) -> FactorRows:
 
 
 def _normal_sparse(row: FactorRows) -> FactorRows:
-    """Configurations in order, without those of the default value."""
+    """Return the row with sorted configurations, without those that have the default value."""
     row = without_default(row, 0.0)
     listed = row.words.reshape(-1, row.arity[0])
     order = np.lexsort(listed.T[::-1])
@@ -242,7 +241,7 @@ def _normal_sparse(row: FactorRows) -> FactorRows:
 
 
 def _as_counts(rows: FactorRows) -> FactorRows:
-    """Clauses as counts of the literals that hold."""
+    """Return clauses as counts of the literals that hold."""
     value_ptr = ptr_of(rows.arity + 1)
     values = np.zeros(value_ptr[-1])
     values[value_ptr[:-1]] = rows.log_values
@@ -250,7 +249,7 @@ def _as_counts(rows: FactorRows) -> FactorRows:
 
 
 def _level_counts(rows: FactorRows) -> FactorRows:
-    """Parities for which even and odd are the same as counts for which all numbers are."""
+    """Return parities with equal values for even and odd as counts with equal values."""
     value_ptr = ptr_of(rows.arity + 1)
     values = np.repeat(rows.log_values[::2], rows.arity + 1)
     words = np.ones(len(rows.scope_vars), np.int64)
@@ -258,7 +257,7 @@ def _level_counts(rows: FactorRows) -> FactorRows:
 
 
 def _as_tables(rows: FactorRows, number: int) -> FactorRows:
-    """Factors of one kind and shape as tables."""
+    """Return factors of one kind and shape as dense tables."""
     log_tables = _noisy_or_tables(rows) if number == NoisyOr.number else kind_class(number).tables(rows)
     none = np.zeros(rows.num_factors + 1, np.int64)
     tables = rows.as_kind(TABLE).with_words(none, none[:0])
@@ -266,10 +265,10 @@ def _as_tables(rows: FactorRows, number: int) -> FactorRows:
 
 
 def _noisy_or_tables(rows: FactorRows) -> FloatArray:
-    """[N, size] log tables of noisy-ors of one arity.
+    """Return [N, size] the log tables of noisy-ors of one arity.
 
-    Their values are sums over the active causes, and a sum depends on the order of its terms in the last bit; here it
-    is taken from the least to the largest, which is an order that no relabelling changes.
+    Their values are sums over the active causes, and the last bit of a sum depends on the order of its terms. Here the
+    terms are added from the smallest to the largest, an order that no relabelling changes.
     """
     count, arity = rows.num_factors, int(rows.arity[0])
     words = rows.words.reshape(count, arity + 1)

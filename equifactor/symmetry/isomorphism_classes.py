@@ -1,4 +1,4 @@
-"""Graphs sorted into classes of isomorphic ones, as they come."""
+"""Classes of isomorphic graphs, to which graphs are added one by one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class IsomorphismClasses:
-    """Classes in the order in which their first members came.
+    """Classes in the order in which their first members were added.
 
-    With a tolerance a graph joins the first class whose first member it is isomorphic to within it, which takes a
-    comparison with each of them and keeps these in memory; without, one hash per graph decides.
+    With a tolerance, a graph joins the first class whose first member is isomorphic to it within the tolerance. This
+    keeps the first members in memory and compares each graph with them. Without a tolerance, one hash per graph
+    decides.
     """
 
     tolerance: float = 0.0
@@ -28,7 +29,7 @@ class IsomorphismClasses:
         return len(self._by_hash) + len(self._first)
 
     def add(self, graph: FactorGraph) -> int:
-        """The number of the graph's class, a new one where there is none yet."""
+        """Add a graph and return the number of its class, which may be a new one."""
         if not self.tolerance:
             return self._by_hash.setdefault(graph_hash(graph), len(self._by_hash))
         for n, other in enumerate(self._first):

@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 
 def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relabelling | None:
-    """A relabelling r with `relabel(g, r)` equal to h but for names, or None when there is none.
+    """Return a relabelling r with `relabel(g, r)` equal to h except for names, or None if there is no such relabelling.
 
     Args:
         g: the graph that is relabelled.
-        h: the graph it is compared with.
-        tolerance: how far natural logs of entries may be apart, so a relative error of the entries themselves;
-            0 asks for equal floats. True zeros equal true zeros only.
+        h: the graph that g is compared with.
+        tolerance: the largest difference of natural logs of entries, so a relative error of the entries themselves;
+            0 asks for equal floats. A true zero equals only a true zero.
 
-    Tables are taken as they stand: a factor scaled by a constant is another factor, because ln Z changes. Factors of
-    other kinds count as what they say, however they are stated, as for `canonical_form`. Evidence counts: an observed
-    variable corresponds to one that is observed in the corresponding state.
+    Tables are compared without rescaling: a factor scaled by a constant is a different factor, because ln Z changes.
+    Only the values of structured factors count, as for `canonical_form`. Evidence counts: an observed variable
+    corresponds to a variable that is observed in the corresponding state.
 
-    The relabelling is applied and compared before it is returned. With a tolerance, values are grouped first (sorted,
-    and cut wherever neighbours are further apart), so that None is always right. Where the groups are wider than the
-    tolerance and the relabelling that fits the groups does not fit the values, nothing is proved and `SolveError`
-    says so: noise and tolerance should be far below the differences between values that matter.
+    The relabelling is applied and checked before it is returned. With a tolerance, values are first sorted and grouped:
+    a gap above the tolerance starts a new group. None is therefore always right. A group may be wider than the
+    tolerance. If the relabelling that fits the groups does not fit the values, nothing is proved and `SolveError` is
+    raised. Noise and tolerance should be far below the differences between distinct values.
 
-    Cost: O(T log T) for a "no" by counting, then as `canonical_form` for both graphs.
+    Cost: O(T log T) if counts differ, otherwise that of `canonical_form` for both graphs.
     """
     g, h = as_graphs((g, h))
     if not (isinstance(tolerance, Real) and 0 <= tolerance < np.inf):
-        raise OptionError(f"the tolerance must be a number >= 0, found {tolerance!r}")
+        raise OptionError(f"tolerance must be a number of at least 0, found {tolerance!r}")
     tolerance = float(tolerance)
     if (g.num_vars, g.num_factors) != (h.num_vars, h.num_factors):
         return None
@@ -62,7 +62,7 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
 
 
 def _own_part(r: Relabelling, same: ComparableGraph, s: Structure, t: Structure) -> Relabelling:
-    """What a relabelling of tables that say the same does to the graphs themselves, from structure s to t."""
+    """Return the part of a relabelling of comparable tables that concerns the graphs, from structure s to t."""
     variables, factors = r.variables[: s.num_vars], r.factors[: s.num_factors]
     by_new = np.lexsort((variables[s.scope_vars], factors[s.factor_of_edge]))
     slots = np.empty(s.num_edges, np.int64)
@@ -72,7 +72,7 @@ def _own_part(r: Relabelling, same: ComparableGraph, s: Structure, t: Structure)
 
 
 def _turned_right(r: Relabelling, g: ParitySystem | None, h: ParitySystem | None) -> Relabelling | None:
-    """The relabelling with the states of free variables swapped so that every parity is turned as it is in h."""
+    """Return the relabelling with states of free variables swapped so that parities turn as in h, or None."""
     if g is None or h is None:
         return r
     place = np.searchsorted(h.factors, r.factors[g.factors])
@@ -82,7 +82,7 @@ def _turned_right(r: Relabelling, g: ParitySystem | None, h: ParitySystem | None
 
 
 def _isomorphism_of_tables(g: FactorGraph, h: FactorGraph, tolerance: float) -> Relabelling | None:
-    """What `isomorphism` says of graphs that have tables only."""
+    """Return the isomorphism of graphs that have dense tables only."""
     if not _same_counts(g, h):
         return None
     values_g, values_h = _values(g.log_phi, h.log_phi, tolerance)
@@ -106,13 +106,13 @@ def _isomorphism_of_tables(g: FactorGraph, h: FactorGraph, tolerance: float) -> 
     if tolerance == 0 or not np.array_equal(_moved_values(g, h, r, values_g), values_h):
         return None
     raise SolveError(
-        f"the tolerance {tolerance:g} is too coarse to decide: it joins chains of values, and the entries of the best "
-        f"relabelling found are {apart:g} apart in natural log; choose a smaller one, or one above {apart:g}"
+        f"The tolerance {tolerance:g} is too large to decide. It joins chains of values, and natural logs of entries "
+        f"under the best relabelling found differ by {apart:g}. Choose a smaller tolerance, or one above {apart:g}."
     )
 
 
 def _same_counts(g: FactorGraph, h: FactorGraph) -> bool:
-    """Whether both have equal numbers of everything that can be counted without looking at values."""
+    """Return whether both graphs have equal numbers of everything that can be counted without values."""
     s, t = g.structure, h.structure
     return (
         (s.num_vars, s.num_factors, s.num_edges, s.num_entries)
@@ -126,20 +126,20 @@ def _same_counts(g: FactorGraph, h: FactorGraph) -> bool:
 
 
 def _values(a: FloatArray, b: FloatArray, tolerance: float) -> tuple[HashArray, HashArray]:
-    """Numbers that stand for the entries of both graphs: their bits, or the numbers of their groups."""
+    """Return numbers that represent the entries of both graphs: their bits, or the numbers of their groups."""
     if tolerance == 0:
         return bits(a), bits(b)
     both = np.concatenate((a, b))
     finite = both > -np.inf
     sorted_values = np.unique(both[finite])
     group = np.concatenate(([1], 1 + np.cumsum(np.diff(sorted_values) > tolerance))).astype(np.uint64)
-    numbers = np.zeros(len(both), np.uint64)  # group 0: the true zeros
+    numbers = np.zeros(len(both), np.uint64)  # Group 0 holds the true zeros.
     numbers[finite] = group[np.searchsorted(sorted_values, both[finite])]
     return numbers[: len(a)], numbers[len(a) :]
 
 
 def _with_equal_values(g: FactorGraph, h: FactorGraph, tolerance: float) -> list[FactorGraph]:
-    """Both graphs with the least value of its group in place of every value."""
+    """Return both graphs with each value replaced by the smallest value of its group."""
     numbers = np.concatenate(_values(g.log_phi, h.log_phi, tolerance))
     both = np.concatenate((g.log_phi, h.log_phi))
     least = np.full(int(numbers.max(initial=0)) + 1, np.inf)

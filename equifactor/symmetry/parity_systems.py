@@ -1,11 +1,11 @@
-"""Parities among the factors of a graph, and what of them no relabelling of states can change.
+"""Parities among the factors of a graph, and their properties that no relabelling of states can change.
 
-A parity says whether the number of ones in its scope is even or odd, and swapping the states of one variable turns
-every parity over it. Where nothing but parities tells the two states of a variable apart, the variable is *free*: its
-states may be swapped at will. So which way a single parity is turned means nothing, and enumerating states to find that
-out is what takes the time of the ages on the checks of a code. What does mean something is how a set of parities is
-turned in all, where every free variable is in an even number of them. These sets are the sums of rows that are zero
-over the two numbers 0 and 1; few of them, the lightest ones, say it all.
+A parity depends on whether the number of ones in its scope is even or odd. Swapping the states of one variable *turns*
+every parity over it. If only parities distinguish the two states of a variable, the variable is *free*: its states may
+be swapped. The turn of a single parity over free variables therefore has no meaning, and finding that out by
+enumerating states would take exponential time on the checks of a code. What has a meaning is the total turn of a set of
+parities in which every free variable occurs an even number of times. These sets are the sums of rows that are zero over
+the numbers 0 and 1, and the lightest of them span all others.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.lowering import by_shape
 from equifactor.factors.parity import Parity
 from equifactor.graph.components import connected_components
-from equifactor.graph.factor_rows import row_sums
+from equifactor.graph.factor_rows import by_shape, row_sums
 from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.pointers import picked, row_of
@@ -28,29 +27,29 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
 
-_MAX_DEPENDENT = 10  # dependent parities of one component: the sets to look at are up to 2^10
-_MAX_PARITIES = 20_000  # of one component, whose elimination takes O(n^3 / 64)
+_MAX_DEPENDENT = 10  # Most dependent parities of one component, which have up to 2^10 sets. Chosen by hand.
+_MAX_PARITIES = 20_000  # Most parities of one component, whose elimination takes O(n^3 / 64). Chosen by hand.
 
 
 @dataclass(frozen=True, eq=False)
 class ParitySystem:
-    """The P parities of a graph that are compared as such, and its free variables."""
+    """The P parities of a graph that are compared as parities, and the free variables of the graph."""
 
-    factors: IntArray  # [P] their numbers, ascending
+    factors: IntArray  # [P] the numbers of their factors, ascending.
     scope_ptr: IntArray  # [P+1]
     scope_vars: IntArray
-    turned: BoolArray  # [P] whether an even number of ones has the larger value
+    turned: BoolArray  # [P] whether an even number of ones has the larger value.
     is_free: BoolArray  # [V]
-    sets: list[list[int]]  # sets of parities, by their places, whose turns in all no swap of free variables changes
+    sets: list[list[int]]  # Sets of parities, by position, whose total turn no swap of free variables changes.
 
     def turns_after(self, swapped: BoolArray) -> BoolArray:
-        """[P] how the parities are turned after the states of some variables [V] were swapped."""
+        """Return [P] the turns of the parities after the states of some variables [V] were swapped."""
         return np.asarray(self.turned ^ (row_sums(swapped[self.scope_vars].astype(np.int64), self.scope_ptr) % 2 == 1))
 
     def swaps(self, wanted: BoolArray, rank: IntArray) -> tuple[BoolArray, bool]:
-        """[V] which free variables to swap so that the parities turn as wanted [P], and whether all of them do.
+        """Return [V] the free variables to swap so that parities turn as wanted [P], and whether all of them do.
 
-        Where not all can, those of lower rank [P] come first.
+        If not all of them can, parities of lower rank [P] have priority.
         """
         order = np.argsort(rank)
         place = np.argsort(order)
@@ -66,10 +65,10 @@ class ParitySystem:
 
 
 def parity_system(graph: FactorGraph) -> ParitySystem | None:
-    """The parities of a graph, given as such or as tables; None where there are none of three variables and more.
+    """Return the parities of a graph, stated as parities or as tables; None if none has three or more variables.
 
-    Parities that hang together over free variables and of which too many depend on each other are left out, and so
-    are those over two variables alone: tables say the same there.
+    A component of parities, connected by free variables, is left out if too many of its parities depend on each other,
+    or if all of them have two variables: these are compared by their tables.
     """
     s = graph.structure
     even, odd = _values(graph)
@@ -109,7 +108,7 @@ def parity_system(graph: FactorGraph) -> ParitySystem | None:
 def _dependent_sets(
     parity: IntArray, variable: IntArray, is_free: BoolArray, component: IntArray, wanted: BoolArray
 ) -> list[list[int]]:
-    """The sets of parities that count, of wanted components; one with too many of them is no longer wanted."""
+    """Return the sets of parities of the wanted components; a component with too many sets is no longer wanted."""
     use = is_free[variable] & np.append(wanted, False)[component[parity]]
     rows, row = np.unique(parity[use], return_inverse=True)
     columns, column = np.unique(variable[use], return_inverse=True)
@@ -129,7 +128,7 @@ def _dependent_sets(
 
 
 def _values(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
-    """[F] the log values of an even and of an odd number of ones; both 0 for a factor that is no parity."""
+    """Return [F] the log values of an even and of an odd number of ones; both 0 for a factor that is not a parity."""
     s = graph.structure
     even, odd = np.zeros(s.num_factors), np.zeros(s.num_factors)
     kind = np.zeros(s.num_factors, np.int64) if s.kinds is None else s.kinds.kind
@@ -140,7 +139,7 @@ def _values(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
     for k in np.unique(s.arity[candidates]).tolist():
         members = candidates[s.arity[candidates] == k]
         is_odd = np.bitwise_count(np.arange(2**k)) % 2
-        # Few tables are parities, and most of the others show it in their first entries.
+        # Few tables are parities, and the first entries rule out most of the others.
         for entries in (np.arange(4), np.arange(2**k)):
             values = np.stack([graph.log_phi[s.table_ptr[members] + n] for n in (0, 1)], axis=1)
             found = graph.log_phi[s.table_ptr[members][:, None] + entries]
@@ -150,7 +149,7 @@ def _values(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _told_apart(graph: FactorGraph, parities: IntArray) -> BoolArray:
-    """[V] whether a factor other than these parities depends on the variable."""
+    """Return [V] whether a factor other than these parities depends on the variable."""
     s = graph.structure
     rows = s.rows(graph.log_phi)
     other = np.ones(s.num_factors, bool)

@@ -1,4 +1,4 @@
-"""Relabelled graphs: the graph itself, and where its table entries and messages have moved."""
+"""Relabelled graphs, and where their table entries and messages have moved."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:
-    """The same model with other numbers for variables, factors, scope positions and states.
+    """Return the same model with other numbers for variables, factors, scope positions and states.
 
-    Names and evidence move along, and factors of every kind stay of their kind. No value changes, so that scores and
-    ln Z stay what they are, up to the order in which they are added. Cost O(T k) for the largest arity k of a table.
+    Names and evidence move along, and every factor keeps its kind. No value changes, so scores and ln Z stay the same
+    up to the order in which terms are added. Cost O(T k) for the largest arity k of a table.
     """
     s = graph.structure
     _check_fits(s, r)
@@ -48,7 +48,7 @@ def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:
 
 
 def entry_places(old: Structure, new: Structure, r: Relabelling) -> IntArray:
-    """The place [T] of each table entry of the old structure in the new one; both have tables only."""
+    """Return the place [T] of each table entry of the old structure in the new one; both have dense tables only."""
     arity = np.repeat(old.arity, np.diff(old.table_ptr))
     place = np.repeat(new.table_ptr[:-1][r.factors], np.diff(old.table_ptr))
     new_stride = new.stride[r.edge_places]
@@ -62,10 +62,9 @@ def entry_places(old: Structure, new: Structure, r: Relabelling) -> IntArray:
 
 
 def entry_slots(structure: Structure) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """For each scope position, from the back: the table entries that have it, their edge and their state there.
+    """Yield, for each scope position from the last one on, the entries that have it, their edges and states there.
 
-    The structure has tables only.
-    Entries of smaller tables drop out as the position rises; every entry appears once per variable of its factor.
+    The structure must have dense tables only. Every entry appears once per variable of its factor.
     """
     s = structure
     factor = row_of(s.table_ptr)
@@ -81,9 +80,12 @@ def entry_slots(structure: Structure) -> Iterator[tuple[IntArray, IntArray, IntA
 
 
 def message_places(r: Relabelling, source: FlatGraph[Any], target: FlatGraph[Any]) -> IntArray:
-    """The place [S] of each edge state of `source` in `target`, its relabelling; both hold one graph."""
+    """Return the place [S] of each edge state of `source` in `target`, its relabelling; both hold one graph."""
     if source.num_graphs != 1 or target.num_graphs != 1:
-        raise ModelError(f"messages are carried between single graphs, found {source.num_graphs, target.num_graphs}")
+        raise ModelError(
+            f"Messages can be relabelled between two single graphs only; found batches of {source.num_graphs} and "
+            f"{target.num_graphs} graphs."
+        )
     old, new = source.graphs[0].structure, target.graphs[0].structure
     _check_fits(old, r)
     first = _first_edge_states(target, new)[r.edge_places]
@@ -101,7 +103,7 @@ def message_places(r: Relabelling, source: FlatGraph[Any], target: FlatGraph[Any
 
 
 def _first_edge_states(flat: FlatGraph[Any], s: Structure) -> IntArray:
-    """The first edge state [E] of each (factor, position) of a single compiled graph of this structure."""
+    """Return the first edge state [E] of each (factor, position) of a single compiled graph of this structure."""
     first = np.empty(s.num_edges, np.int64)
     for group in flat.groups:
         for k, slot in enumerate(group.slots):
@@ -113,7 +115,8 @@ def _first_edge_states(flat: FlatGraph[Any], s: Structure) -> IntArray:
 
 
 def _rows(graph: FactorGraph, r: Relabelling) -> FactorRows:
-    """The relabelled factors of a graph that has other kinds than tables."""
+    """Return the relabelled factors of a graph that has structured factors."""
+    from equifactor.graph.dense_rows import tables_with_slots
     from equifactor.graph.factor_rows import by_kind, merged
     from equifactor.graph.kinds import kind_class
     from equifactor.graph.structured_factor import TABLE
@@ -133,7 +136,9 @@ def _rows(graph: FactorGraph, r: Relabelling) -> FactorRows:
         kind = kind_class(number)
         edge_states = np.repeat(s.state_ptr[some.scope_vars], some.card) + place_in_row(ptr_of(some.card))
         moved = kind.with_states(some, r.states[edge_states], some.card)
-        moved = kind.with_slots(moved, np.argsort(some.scope_ptr[some.row_of_edge] + slots))
+        edge = np.argsort(some.scope_ptr[some.row_of_edge] + slots)
+        stays = bool((moved.kind == number).all())  # Otherwise they have become dense tables.
+        moved = kind.with_slots(moved, edge) if stays else tables_with_slots(kind, moved, edge)
         parts.append((r.factors[places], replace(moved, scope_vars=r.variables[moved.scope_vars])))
     return merged(parts)
 
@@ -148,7 +153,7 @@ def _structure(s: Structure, r: Relabelling) -> Structure:
 
 
 def _names(s: Structure, r: Relabelling) -> tuple[list[str] | None, list[list[str] | None] | None]:
-    """The names of variables and of their states, in the new order of both."""
+    """Return the names of variables and of their states, in the new order of both."""
     old_variable = np.argsort(r.variables).tolist()
     names = None if s.variable_names is None else [s.variable_names[i] for i in old_variable]
     if s.state_names is None:
@@ -168,6 +173,7 @@ def _moved(names: tuple[str, ...], place: IntArray) -> list[str]:
 def _check_fits(s: Structure, r: Relabelling) -> None:
     if not (np.array_equal(s.state_ptr, r.state_ptr) and np.array_equal(s.scope_ptr, r.scope_ptr)):
         raise ModelError(
-            f"this relabelling is for another graph: {len(r.variables)} variables and {len(r.factors)} factors with "
-            f"their own cardinalities and arities; found {s.num_vars} variables and {s.num_factors} factors"
+            f"This relabelling is for a graph with {len(r.variables)} variables and {len(r.factors)} factors of given "
+            f"cardinalities and arities. It does not fit this graph with {s.num_vars} variables and {s.num_factors} "
+            "factors."
         )

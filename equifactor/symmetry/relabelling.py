@@ -1,4 +1,4 @@
-"""Relabelling: one element of the symmetry group of a factor graph, definition 1 and appendix A of [Sun21]."""
+"""`Relabelling`, one element of the symmetry group of a factor graph, definition 1 and appendix A of [Sun21]."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from equifactor.questions.result import Result
 
 
-KINDS: tuple[Symmetry, ...] = ("global", "local variable", "variable assignment")  # in the order of the paper
+KINDS: tuple[Symmetry, ...] = ("global", "local variable", "variable assignment")  # In the order of the paper.
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,27 +32,28 @@ class Relabelling:
 
     Variable i becomes variable `variables[i]`, factor a becomes factor `factors[a]` (global symmetry), the variable
     at position k of factor a moves to position `slots[scope_ptr[a] + k]` (local variable symmetry), and state x of
-    variable i becomes state `states[state_ptr[i] + x]` (variable assignment symmetry). `relabel(graph, r)` applies
-    it. It fits every graph with the same cardinalities and arities, in the same order.
+    variable i becomes state `states[state_ptr[i] + x]` (variable assignment symmetry). `relabel(graph, r)` applies the
+    relabelling. It fits every graph with the same cardinalities and arities, in the same order.
 
     Examples:
-        >>> from equifactor import FactorGraph, Relabelling, relabel
+        >>> from equifactor import FactorGraph
+        >>> from equifactor.symmetry import Relabelling, relabel
         >>> g = FactorGraph([2, 3], [([0, 1], [[1, 2, 3], [4, 5, 6]])])
         >>> r = Relabelling.random(g, seed=1)
         >>> relabel(relabel(g, r), r.inverse()) == g
         True
     """
 
-    variables: IntArray  # [V] new number of each old variable
-    factors: IntArray  # [F] new number of each old factor
-    slots: IntArray  # [E] position within the new scope, by old (factor, position)
-    states: IntArray  # [X] state within the new variable, by old (variable, state)
-    scope_ptr: IntArray  # [F+1] first (factor, position) of each old factor
-    state_ptr: IntArray  # [V+1] first (variable, state) of each old variable
+    variables: IntArray  # [V] the new number of each old variable.
+    factors: IntArray  # [F] the new number of each old factor.
+    slots: IntArray  # [E] the position within the new scope, by old (factor, position).
+    states: IntArray  # [X] the state within the new variable, by old (variable, state).
+    scope_ptr: IntArray  # [F+1] the first (factor, position) of each old factor.
+    state_ptr: IntArray  # [V+1] the first (variable, state) of each old variable.
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            array = np.array(getattr(self, field.name), np.int64)  # a copy: nobody else can change it
+            array = np.array(getattr(self, field.name), np.int64)  # A copy, which the caller cannot change.
             array.flags.writeable = False
             object.__setattr__(self, field.name, array)
         _check(self.variables, np.array([0, len(self.state_ptr) - 1]), "variables")
@@ -64,14 +65,14 @@ class Relabelling:
 
     @classmethod
     def identity(cls, graph: FactorGraph) -> Relabelling:
-        """The relabelling that changes nothing."""
+        """Return the relabelling that changes nothing."""
         s = graph.structure
         slots, states = place_in_row(s.scope_ptr), place_in_row(s.state_ptr)
         return cls(np.arange(s.num_vars), np.arange(s.num_factors), slots, states, s.scope_ptr, s.state_ptr)
 
     @classmethod
     def random(cls, graph: FactorGraph, kinds: Collection[Symmetry] | Symmetry = KINDS, seed: int = 0) -> Relabelling:
-        """A random relabelling of these kinds, all equally likely; what belongs to another kind stays as it is."""
+        """Return a random relabelling of these kinds of symmetry, all equally likely; other kinds stay unchanged."""
         wanted = check_kinds(kinds)
         rng = np.random.default_rng(seed)
         r = cls.identity(graph)
@@ -86,7 +87,7 @@ class Relabelling:
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Relabelling:
-        """The relabelling in plain lists, as `to_dict` writes them; raises `ModelError` if they are no permutations."""
+        """Read the plain lists that `to_dict` returns; raise `ModelError` if they are not permutations."""
         try:
             scopes, states = given["scopes"], given["states"]
             return cls(
@@ -96,12 +97,12 @@ class Relabelling:
             )  # fmt: skip
         except (KeyError, TypeError, ValueError):
             raise ModelError(
-                "a relabelling has lists of whole numbers: variables, factors, scopes (a list per factor) and states "
-                "(a list per variable)"
+                "A relabelling must have lists of whole numbers: variables, factors, scopes (a list per factor) and "
+                "states (a list per variable)."
             ) from None
 
     def to_dict(self) -> dict[str, Any]:
-        """The relabelling as plain lists: variables, factors, scopes (a list per factor), states (one per variable)."""
+        """Return plain lists: variables, factors, scopes (a list per factor) and states (a list per variable)."""
         return {
             "variables": self.variables.tolist(),
             "factors": self.factors.tolist(),
@@ -112,10 +113,13 @@ class Relabelling:
     # ---- the group --------------------------------------------------------------------------------------
 
     def compose(self, after: Relabelling) -> Relabelling:
-        """The relabelling that does this one, then `after`: `relabel(g, r.compose(s)) == relabel(relabel(g, r), s)`."""
+        """Return this relabelling followed by `after`: `relabel(g, r.compose(s)) == relabel(relabel(g, r), s)`."""
         arity, card = self._new_sizes
         if not (np.array_equal(arity, np.diff(after.scope_ptr)) and np.array_equal(card, np.diff(after.state_ptr))):
-            raise ModelError("these relabellings do not fit together: the second is for a graph of another shape")
+            raise ModelError(
+                "These relabellings cannot be composed. The second one must be for a graph with the cardinalities and "
+                "arities that the first one results in."
+            )
         return Relabelling(
             after.variables[self.variables],
             after.factors[self.factors],
@@ -126,7 +130,7 @@ class Relabelling:
         )
 
     def inverse(self) -> Relabelling:
-        """The relabelling that undoes this one."""
+        """Return the relabelling that undoes this one."""
         arity, card = self._new_sizes
         slots, states = np.empty_like(self.slots), np.empty_like(self.states)
         slots[self.edge_places] = place_in_row(self.scope_ptr)
@@ -139,7 +143,7 @@ class Relabelling:
             return NotImplemented
         return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in dataclasses.fields(self))
 
-    __hash__ = None  # type: ignore[assignment]  # compared by value
+    __hash__ = None  # type: ignore[assignment]  # Relabellings are compared by value.
 
     def __repr__(self) -> str:
         return f"Relabelling({len(self.variables):,} variables, {len(self.factors):,} factors)"
@@ -159,19 +163,23 @@ class Relabelling:
         return np.repeat(new_ptr[self.factors], np.diff(self.scope_ptr)) + self.slots
 
     def marginals(self, marginals: Marginals) -> Marginals:
-        """The marginals of the relabelled graph, given those of the original."""
+        """Return the marginals of the relabelled graph, given those of the original."""
         if not np.array_equal(marginals.ptr, self.state_ptr):
-            raise ModelError("these marginals belong to a graph of other cardinalities")
+            raise ModelError(
+                "These marginals belong to a graph with other cardinalities than those of the relabelling."
+            )
         values = np.empty_like(marginals.values)
         values[self.state_places] = marginals.values
         return Marginals(values, ptr_of(self._new_sizes[1]))
 
     def assignment(self, assignment: ArrayLike) -> IntArray:
-        """The same assignment [V], or several [N, V], in the numbers of the relabelled graph."""
+        """Return the same assignment [V], or several [N, V], in the numbers of the relabelled graph."""
         x = np.asarray(assignment)
         bad = x.ndim == 0 or x.shape[-1] != len(self.variables) or not np.issubdtype(x.dtype, np.integer)
         if bad or np.any((x < 0) | (x >= np.diff(self.state_ptr))):
-            raise ModelError(f"expected one state in range for each of the {len(self.variables)} variables, found {x}")
+            raise ModelError(
+                f"An assignment must have one state in range for each of the {len(self.variables)} variables; found {x}"
+            )
         new = np.empty_like(x, dtype=np.int64)
         new[..., self.variables] = self.states[self.state_ptr[:-1] + x]
         return new
@@ -181,16 +189,16 @@ class Relabelling:
     @overload
     def messages(self, values: Any, source: FlatGraph, target: FlatGraph) -> Any: ...
     def messages(self, values: Any, source: FlatGraph, target: FlatGraph) -> Any:
-        """Messages [S] or [S, H] of the compiled graph `source`, in the order of `target`, its compiled relabelling.
+        """Return messages [S] or [S, H] of the compiled graph `source` in the order of `target`, its relabelling.
 
-        Both are compiled from one graph each. Numpy or torch; a gather, so that tensors keep device and gradient.
+        Both are compiled from one graph each. Values are numpy arrays or torch tensors, which keep device and gradient.
         """
         from equifactor.symmetry.relabelled_graph import message_places
 
         return values[np.argsort(message_places(self, source, target))]
 
     def result(self, result: Result) -> Result:
-        """The same answer for the relabelled graph: what is per variable moves, ln Z, scores and bounds stay."""
+        """Return the same answer for the relabelled graph; ln Z, scores and bounds stay the same."""
         from equifactor.symmetry.relabelled_graph import relabel
 
         return dataclasses.replace(
@@ -210,18 +218,18 @@ class Relabelling:
 
 
 def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
-    """The kinds of symmetry in the order of the paper; raises `OptionError` for an unknown one."""
+    """Return the kinds of symmetry in the order of the paper; raise `OptionError` for an unknown kind."""
     wanted = {kinds} if isinstance(kinds, str) else set(kinds)
     if not wanted <= ALL_SYMMETRIES:
         unknown = min(wanted - ALL_SYMMETRIES, key=repr)
-        raise OptionError(f"there is no symmetry {unknown!r}; {choices(str(unknown), KINDS)}")
+        raise OptionError(f"There is no symmetry {unknown!r}; {choices(str(unknown), KINDS)}")
     return tuple(kind for kind in KINDS if kind in wanted)
 
 
 def _check(numbers: IntArray, ptr: IntArray, what: str) -> None:
-    """Refuse `numbers` unless every row of them is a permutation of 0, 1, .., its length - 1."""
+    """Raise `ModelError` unless every row of `numbers` is a permutation of 0, 1, .., its length - 1."""
     if ptr.ndim != 1 or numbers.shape != (ptr[-1],):
-        raise ModelError(f"a relabelling needs {ptr[-1]} numbers for the {what.split(' of ')[0]}, found {len(numbers)}")
+        raise ModelError(f"A relabelling needs {ptr[-1]} numbers for the {what.split(' of ')[0]}; found {len(numbers)}")
     row = row_of(ptr)
     bad = np.sort(numbers + ptr[row]) != np.arange(len(numbers))
     out = (numbers < 0) | (numbers >= np.diff(ptr)[row])
@@ -229,13 +237,13 @@ def _check(numbers: IntArray, ptr: IntArray, what: str) -> None:
         n = int(row[np.argmax(out) if out.any() else np.argmax(bad)])
         where = f"{what} {n}" if " of " in what else what
         raise ModelError(
-            f"the new {where} must be 0 to {ptr[n + 1] - ptr[n] - 1} in some order, "
+            f"The new {where} must be the numbers 0 to {ptr[n + 1] - ptr[n] - 1} in any order; "
             f"found {numbers[ptr[n] : ptr[n + 1]][:8].tolist()}"
         )
 
 
 def _shuffled(ptr: IntArray, rng: np.random.Generator) -> IntArray:
-    """A random permutation of 0, 1, .. for each row of a ragged array, all at once."""
+    """Return a random permutation of 0, 1, .. for each row of a ragged array."""
     row = row_of(ptr)
     return np.lexsort((rng.random(int(ptr[-1])), row)) - ptr[row]
 

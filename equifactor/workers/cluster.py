@@ -1,4 +1,4 @@
-"""Work on a Dask cluster. Nothing is kept there: what a dead worker had begun is begun again by another one."""
+"""Running work on a Dask cluster. No results are stored there: if a worker dies, another one repeats its work."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from types import TracebackType
 from typing import Any
 
 from equifactor.base.errors import ClusterError, LostWorkError, OptionError
-from equifactor.evaluation.provenance import code
+from equifactor.workers.code_version import code_version
 from equifactor.workers.fleet import Answer, Item, Outcomes
 
-_PATIENCE = 30  # seconds in which a scheduler must answer
-_AHEAD = 2  # items under way per thread of the cluster: one is worked on while the next is on its way
-_AT_LEAST = 16  # items under way on a cluster that has few workers yet, for those that grow with their work
-_COUNT_EVERY = 2.0  # seconds between two looks at how many threads there are
+_CONNECT_SECONDS = 30  # Seconds in which a scheduler must answer. Chosen by hand.
+_ITEMS_PER_THREAD = 2  # Items sent per thread of the cluster: a thread works on one while the next one is on its way.
+# Items sent to a cluster at least: some clusters start workers only when there is work. Chosen by hand.
+_MIN_ITEMS = 16
+_COUNT_EVERY = 2.0  # Seconds between two counts of the threads of the cluster. Chosen by hand.
 
 log = logging.getLogger("equifactor")
 
 
 class DaskFleet:
-    """The workers of one Dask scheduler, named by its address (`tcp://host:8786`) or by its scheduler file."""
+    """The workers of one Dask scheduler, given by its address (`tcp://host:8786`) or its scheduler file."""
 
     def __init__(self, address: str) -> None:
         self.address = address
         try:
-            import distributed  # noqa: F401 - it sets its loggers up, which are then kept quiet
+            import distributed  # noqa: F401 - this sets up its loggers, which are then silenced
         except ImportError:
-            raise OptionError("a cluster needs Dask: install equifactor[cluster]") from None
+            raise OptionError("A cluster needs Dask. Install it with: pip install equifactor[cluster]") from None
         with contextlib.ExitStack() as stack:
             stack.enter_context(_quiet())
             self.client: Any = _connected(address)
@@ -45,8 +46,8 @@ class DaskFleet:
         self._threads, self._counted = 0, -_COUNT_EVERY
 
     def __enter__(self) -> DaskFleet:
-        if not self._window_now():
-            log.info("%s has no workers yet: waiting for the first one (Ctrl-C ends it)", self.address)
+        if not self._num_threads():
+            log.info("%s has no workers yet; waiting for the first one (Ctrl-C stops waiting)", self.address)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -55,7 +56,7 @@ class DaskFleet:
         self._quiet.close()
 
     def outcomes(self, work: Callable[[Item], Answer], items: Iterable[Item]) -> Outcomes[Item, Answer]:
-        """See `equifactor.workers.fleet.Fleet`; a scheduler that is gone raises `ClusterError`."""
+        """Implement `Fleet.outcomes`. Raises `ClusterError` if the scheduler is gone."""
         from distributed import as_completed
 
         waiting = iter(items)
@@ -63,8 +64,8 @@ class DaskFleet:
         busy: dict[str, tuple[Any, Item]] = {}
         try:
             while True:
-                room = max(_AT_LEAST, _AHEAD * self._window_now()) - len(busy)
-                for item in islice(waiting, max(0, room)):
+                free = max(_MIN_ITEMS, _ITEMS_PER_THREAD * self._num_threads()) - len(busy)
+                for item in islice(waiting, max(0, free)):
                     future = self._submitted(work, item)
                     busy[future.key] = future, item
                     finished.add(future)
@@ -82,10 +83,11 @@ class DaskFleet:
 
     def _submitted(self, work: Callable[[Item], Answer], item: Item) -> Any:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sending large graph")  # the size of models is bounded by who ships them
+            warnings.filterwarnings("ignore", "Sending large graph")  # the caller limits the size of models
             try:
-                # A key of its own: equal items of two commands must not be taken for one.
-                return self.client.submit(_performed, work, item, code(), pure=False, key=f"equifactor-{uuid.uuid4()}")
+                # A unique key, so that equal items of two commands are not merged.
+                key = f"equifactor-{uuid.uuid4()}"
+                return self.client.submit(_performed, work, item, code_version(), pure=False, key=key)
             except (OSError, RuntimeError, CancelledError):
                 raise self._gone() from None
 
@@ -96,39 +98,40 @@ class DaskFleet:
         try:
             return future.result()
         except KilledWorker:
-            raise LostWorkError(f"{self.address}: several workers died with this work: run it again") from None
+            raise LostWorkError(f"{self.address}: several workers died while doing this work. Run it again.") from None
         except (CancelledError, CommClosedError):
             raise self._gone() from None
         except (ImportError, RuntimeError) as error:
-            # A scheduler that cannot read the work says so by a RuntimeError of its own, a worker by an ImportError.
+            # A scheduler that cannot read the work raises a RuntimeError, a worker an ImportError.
             if isinstance(error, RuntimeError) and "deserialization" not in str(error):
                 raise
             raise ClusterError(
-                f"{self.address}: its scheduler and workers need the equifactor of this command: install it there"
+                f"{self.address}: the scheduler and workers cannot import equifactor. Install the version of this "
+                "command there."
             ) from None
 
-    def _window_now(self) -> int:
-        """The number of threads of the cluster, which may grow and shrink; counted now and then."""
+    def _num_threads(self) -> int:
+        """Return the number of threads of the cluster, which may grow and shrink; counted every two seconds."""
         now = time.monotonic()
         if now - self._counted >= _COUNT_EVERY and self.client.status == "running":
             self._counted = now
-            with contextlib.suppress(Exception):  # a dead scheduler shows where futures are waited for
+            with contextlib.suppress(Exception):  # a dead scheduler is noticed when futures are awaited
                 self._threads = sum(self.client.nthreads().values())
         return self._threads
 
     def _gone(self) -> ClusterError:
         return ClusterError(
-            f"{self.address}: the Dask scheduler is gone; what is finished is kept, and the same command goes on with "
-            "the rest"
+            f"{self.address}: the Dask scheduler is gone. Finished work is saved; the same command continues with the "
+            "rest."
         )
 
 
 def _performed(work: Callable[[Item], Answer], item: Item, version: str) -> Answer:
-    """The work, on a worker; other code would give other numbers under the name of ours."""
-    if code() != version:
+    """Do the work, on a worker. Raise `ClusterError` if its code differs, since its results could differ too."""
+    if code_version() != version:
         raise ClusterError(
-            f"the worker on {socket.gethostname()} has equifactor {code()}, this command is {version}: "
-            "install the same version on both and start the worker again"
+            f"The worker on {socket.gethostname()} has equifactor {code_version()}, but this command is {version}. "
+            "Install the same version on both and restart the worker."
         )
     return work(item)
 
@@ -138,35 +141,35 @@ def _connected(address: str) -> Any:
 
     named = {"scheduler_file": address} if _is_file(address) else {"address": address}
     try:
-        return Client(**named, timeout=_PATIENCE, set_as_default=False, name="equifactor")
+        return Client(**named, timeout=_CONNECT_SECONDS, set_as_default=False, name="equifactor")
     except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
         why = (str(error) or type(error).__name__).splitlines()[0]
-        raise ClusterError(f"{address}: no Dask scheduler answers here: {why}") from None
+        raise ClusterError(f"{address}: no Dask scheduler answers at this address: {why}") from None
 
 
 def _is_file(address: str) -> bool:
-    """Whether this is a scheduler file rather than an address; one that is still to be written is waited for."""
+    """Return whether this is a scheduler file rather than an address; wait for a file that is not yet written."""
     path = Path(address)
     if "://" in address or not (path.suffix == ".json" or path.is_file()):
         return False
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _CONNECT_SECONDS
     while True:
         try:
             if isinstance(json.loads(path.read_text(encoding="utf-8"))["address"], str):
                 return True
-            why, final = "it names no address", True
+            why, final = "it has no address", True
         except OSError as error:
             why, final = (error.strerror or str(error)).lower(), not isinstance(error, FileNotFoundError)
-        except (ValueError, KeyError, TypeError) as error:  # a ValueError may be half a file
-            why, final = "it names no address", not isinstance(error, ValueError)
+        except (ValueError, KeyError, TypeError) as error:  # a ValueError may come from a half-written file
+            why, final = "it has no address", not isinstance(error, ValueError)
         if final or time.monotonic() > deadline:
-            raise ClusterError(f"{address}: expected the file that `dask scheduler --scheduler-file` writes: {why}")
+            raise ClusterError(f"{address}: this is not a file that `dask scheduler --scheduler-file` writes: {why}.")
         time.sleep(0.1)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Dask from logging: what matters of it is said by the one sentence of an error. It is imported before."""
+    """Silence the loggers of Dask, which must be imported before; errors of this module tell what matters."""
     loud = {
         logger: logger.level
         for name, logger in logging.Logger.manager.loggerDict.items()

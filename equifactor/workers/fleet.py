@@ -1,7 +1,7 @@
-"""Where work is done: in this process, by an executor of this machine, or on a Dask cluster, behind one interface.
+"""One interface for work in this process, by an executor of this machine, or on a Dask cluster.
 
-A fleet takes a function and items and gives back each item with its outcome as it is finished. It holds no state that
-matters: whoever uses it keeps results as they come, and gives it only what is missing when it starts again.
+A fleet takes a function and items and yields each item with its outcome when it is finished. It stores no results:
+the caller saves them as they come, and after a restart passes only the items that are still missing.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from typing import Any, Protocol, TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-Outcomes = Generator[tuple[Item, Callable[[], Answer]], None, None]  # may be closed before its end
+Outcomes = Generator[tuple[Item, Callable[[], Answer]], None, None]  # A generator that may be closed before its end.
 
 
 class Fleet(Protocol):
-    """What runs work: `SerialFleet` and `LocalFleet` here, `DaskFleet` in `equifactor.workers.cluster`."""
+    """The interface that `SerialFleet`, `LocalFleet` and `cluster.DaskFleet` implement."""
 
     def outcomes(self, work: Callable[[Item], Answer], items: Iterable[Item]) -> Outcomes[Item, Answer]:
-        """Yield each item with a function that returns its result, or raises what the work raised; in any order.
+        """Yield each item, in any order, with a function that returns its result or raises the error of the work.
 
-        Items are taken as they are needed, so that a bounded number is under way. Leaving the loop drops the rest.
+        Only a limited number of items is taken in advance. Leaving the loop discards the rest.
         """
         ...
 
 
 class SerialFleet:
-    """Work in this process, one item after the other; an item is done when its outcome is asked for."""
+    """A fleet that works in this process, one item at a time, when the outcome of the item is called."""
 
     def outcomes(self, work: Callable[[Item], Answer], items: Iterable[Item]) -> Outcomes[Item, Answer]:
-        """See `Fleet`."""
+        """Implement `Fleet.outcomes`."""
         for item in items:
             yield item, functools.partial(work, item)
 
 
 class LocalFleet:
-    """Work by the threads or processes of an executor, with at most `window` items handed to it at a time."""
+    """A fleet of the threads or processes of an executor, which holds at most `window` items at a time."""
 
     def __init__(self, executor: Executor, window: int) -> None:
         self.executor = executor
         self.window = window
 
     def outcomes(self, work: Callable[[Item], Answer], items: Iterable[Item]) -> Outcomes[Item, Answer]:
-        """See `Fleet`."""
+        """Implement `Fleet.outcomes`."""
         waiting = iter(items)
         busy: dict[Future[Any], Any] = {}
         try:
@@ -56,7 +56,7 @@ class LocalFleet:
                 if not busy:
                     return
                 wait(busy, return_when=FIRST_COMPLETED)
-                # Those that are finished by now come in the order in which they were handed out.
+                # Finished items are yielded in the order in which they were submitted.
                 for future in [future for future in busy if future.done()]:
                     yield busy.pop(future), future.result
         finally:
@@ -66,7 +66,7 @@ class LocalFleet:
 
 @contextlib.contextmanager
 def fleet_at(cluster: str | None, local: Fleet | None = None) -> Iterator[Fleet]:
-    """The fleet at the address of a Dask scheduler; without an address the local one, which is serial by default."""
+    """Yield the fleet at the address of a Dask scheduler, or without an address `local`, by default a serial fleet."""
     if not cluster:
         yield local or SerialFleet()
         return

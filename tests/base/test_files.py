@@ -74,10 +74,10 @@ def test_split_name(path, stem, suffix):
         (b"\x1f\x8b" + b"\x07" * 50, "damaged"),
         (gzip.compress(TEXT)[:10] + b"\xff" * 50, "damaged"),
         (lzma.compress(TEXT)[:6] + b"\xff" * 50, "damaged"),
-        (b"PK\x03\x04zip", "a zip archive; unpack it first"),
-        (b"BZh91AY", "a bzip2 file; unpack it first"),
+        (b"PK\x03\x04zip", "a zip archive. Decompress it first"),
+        (b"BZh91AY", "a bzip2 file. Decompress it first"),
         (gzip.compress(TEXT) + b"junk", "damaged"),
-        ("MARKOV".encode("utf-16"), "UTF-16 text; save it as UTF-8"),
+        ("MARKOV".encode("utf-16"), "UTF-16 text. Save it as UTF-8"),
     ],
     ids=[
         "gz cut",
@@ -102,10 +102,10 @@ def test_broken_compression(tmp_path, content, fragment):
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_SMALL", 2**20)
+    monkeypatch.setattr(files, "_UNCHECKED_BYTES", 2**20)
     path = tmp_path / "m.uai.xz"
     path.write_bytes(lzma.compress(b"0 " * 2**22))
-    with pytest.raises(FormatError, match="more than 200 times its size"):
+    with pytest.raises(FormatError, match="more than 200 times larger than the file"):
         read_bytes(path)
 
 
@@ -166,7 +166,7 @@ def test_folders_are_made_where_they_are_missing(tmp_path):
         make_folder(tmp_path / "deep" / "folder")
     assert (tmp_path / "deep" / "folder").is_dir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(FormatError, match="file: cannot make this folder: file exists"):
+    with pytest.raises(FormatError, match="file: cannot create this folder: file exists"):
         make_folder(tmp_path / "file")
 
 
@@ -237,7 +237,7 @@ def test_read_only_folder(tmp_path):
 def test_devices_are_written_directly():
     write_text("/dev/null", "text")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)  # noqa: PTH116
-    with pytest.raises(FormatError, match="cannot write it: no space left"):
+    with pytest.raises(FormatError, match="cannot write this file: no space left"):
         write_text("/dev/full", "text" * 10_000)
 
 

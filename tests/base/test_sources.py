@@ -39,7 +39,7 @@ def test_endless_stdin_is_refused_and_not_read_on(monkeypatch: pytest.MonkeyPatc
     endless = Endless()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(endless)))
     monkeypatch.setattr(sources, "PIPE_LIMIT", 2**21)
-    with pytest.raises(FormatError, match=r"^<stdin>: more than .* GiB came through the pipe; save it to a file"):
+    with pytest.raises(FormatError, match=r"^<stdin>: the pipe delivered more than .* GiB\. Save its output to a file"):
         read_bytes("-")
     assert endless.taken < 2**23
 
@@ -50,7 +50,7 @@ def test_endless_pipe_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     os.mkfifo(pipe)
     with (
         subprocess.Popen(["sh", "-c", f"yes > {pipe}"], stderr=subprocess.DEVNULL),
-        pytest.raises(FormatError, match="save it to a file"),
+        pytest.raises(FormatError, match="Save its output to a file"),
     ):
         read_bytes(pipe)
 
@@ -58,7 +58,7 @@ def test_endless_pipe_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_pipe_without_a_writer_says_what_it_waits_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(sources, "_PATIENCE", 50)
+    monkeypatch.setattr(sources, "_SILENT_WAIT", 50)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with (
@@ -67,7 +67,7 @@ def test_pipe_without_a_writer_says_what_it_waits_for(
     ):
         assert read_bytes(pipe) == b"hello"
     assert [record.getMessage() for record in caplog.records] == [
-        f"{pipe}: waiting for somebody to write into this pipe (Ctrl-C ends it)"
+        f"{pipe}: waiting for another process to write into this pipe (Ctrl-C stops waiting)"
     ]
 
 
@@ -84,7 +84,7 @@ def test_text_that_memory_cannot_hold_is_refused(tmp_path: Path, monkeypatch: py
     path = tmp_path / "hole.uai"
     with path.open("wb") as handle:
         handle.truncate(2**40)  # a sparse file takes no space
-    with pytest.raises(FormatError, match=r"hole.uai: has more than .* GiB of text"):
+    with pytest.raises(FormatError, match=r"hole.uai: the file has more than .* GiB of text"):
         read_bytes(path)
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from equifactor import FactorGraph, Relabelling, read_graph, relabel
+from equifactor import FactorGraph, read_graph
 from equifactor.cli import main
 from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
+from equifactor.symmetry import Relabelling, relabel
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def test_wrong_use_is_one_sentence(command, code: str, tmp_path: Path) -> None:
     (tmp_path / "shots.01").write_text("100\n")
     ran = command("decode", code, "shots.01")
     assert ran.status == 3
-    assert "lines of 2 digits" in ran.err
+    assert "a line of 2 digits" in ran.err
     (tmp_path / "shots.01").write_text("12\n")
     assert "found '2'" in command("decode", code, "shots.01").err
     assert "choose from: bp-osd" in command("decode", code, "--sample", "5", "--method", "x").err

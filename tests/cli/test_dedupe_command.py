@@ -19,7 +19,7 @@ def test_classes_of_equal_models(command, other: FactorGraph, tmp_path: Path) ->
     ran = command("dedupe", "models", "--tolerance", "1e-9")
     assert ran.status == 0
     assert ran.out == "2 x 16 variables, 40 factors\n  models/a.uai\n  models/more/b.fg.gz\n"
-    assert "3 models, 2 different, 1 double" in ran.err
+    assert "3 models, 2 different, 1 duplicate" in ran.err
     assert command("dedupe", "models", "--all", "--tolerance", "1e-9").out.endswith("\n  models/c.uai\n")
     rows = [json.loads(line) for line in command("dedupe", "models", "--json", "--tolerance", "1e-9").out.splitlines()]
     assert rows[1] == {"variables": 1, "factors": 0, "models": ["models/c.uai"]}
@@ -32,5 +32,5 @@ def test_goes_on_after_a_broken_model(command, grid: FactorGraph, tmp_path: Path
     assert "broken.uai" in ran.err
     assert "grid.uai" in ran.out
     (tmp_path / "empty").mkdir()
-    assert "no model files" in command("dedupe", "empty").err
+    assert "has no model files" in command("dedupe", "empty").err
     assert command("dedupe", "nowhere").status == 3

@@ -37,7 +37,9 @@ def test_without_matplotlib_there_is_the_table_and_what_to_install(
     ran = command("demo", "-o", "pictures")
     assert ran.status == 0
     assert len(rows_of(ran.out)) == len(SOLVERS)
-    assert ran.out.endswith('\nNo picture is drawn; pictures need matplotlib: pip install "equifactor[plot]"\n')
+    assert ran.out.endswith(
+        '\nNo picture is drawn: drawing a picture needs matplotlib: pip install "equifactor[plot]"\n'
+    )
     assert not (tmp_path / "pictures").exists()
 
 

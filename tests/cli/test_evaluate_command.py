@@ -29,7 +29,7 @@ def test_a_folder_without_answers_shows_times_and_statuses(command, models: Path
     assert "MAP by brute, 20 s" in ran.out
     assert "2 optimal" in ran.out
     again = command("evaluate", "models", "--task", "MAP", "--solver", "brute", "--limit", "2", "-o", "out")
-    assert "2/2 2 are finished already" in again.err
+    assert "2/2 2 runs are already finished" in again.err
     assert again.out == ran.out
 
 

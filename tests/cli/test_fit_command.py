@@ -57,9 +57,9 @@ def test_hidden_tied_fixed_and_stdout(command, tmp_path: Path) -> None:
     assert ran.out.startswith("MARKOV")
     assert "-: fitted" in ran.err
     for flags, words in (
-        (("--hidden", "grass"), "variable grass is said to be hidden"),
+        (("--hidden", "grass"), "Variable grass is listed in hidden"),
         (("--fixed", "a"), "--fixed takes numbers of factors"),
-        (("--method", "counts"), "row 0 has no value of rain; the method em"),
+        (("--method", "counts"), "row 0 has no value of rain. Use the method em"),
         (("--method", "emm"), "did you mean em?"),
         (("--set", "iteration=3"), "did you mean iterations?"),
         (("--validation", "1.5"), "share of the 2 rows"),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from equifactor import FactorGraph, Relabelling, read_graph, relabel
+from equifactor import FactorGraph, read_graph
 from equifactor.data import collection
 from equifactor.formats import write_graph
+from equifactor.symmetry import Relabelling, relabel
 from equifactor.testing import assert_same_graph
 
 

@@ -50,5 +50,5 @@ def test_statuses_are_said_and_strict_is_strict(command, tmp_path: Path) -> None
     assert command("sample", "missing.uai").status == 3
     other = command("sample", "grid.uai", "-o", "s.parquet")
     assert other.status == 2
-    assert "samples are written as .csv" in other.err
+    assert "samples are written to a .csv" in other.err
     assert command("sample", "grid.uai", "--solver", "bp").status == 2

@@ -6,7 +6,7 @@ import re
 
 
 def test_lists_each_and_its_options(command) -> None:
-    from equifactor import solver_names
+    from equifactor.solvers import solver_names
     from equifactor.solving.registry import solver_class
 
     lines = command("solvers").out.splitlines()

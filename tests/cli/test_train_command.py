@@ -35,7 +35,7 @@ def test_a_model_is_trained_described_and_used(tmp_path, capsys) -> None:
 def test_a_run_cut_by_its_time_limit_says_how_to_go_on(tmp_path, capsys) -> None:
     out = tmp_path / "mine.safetensors"
     assert main([*RUN, "--out", str(out), "--time-limit", "0"]) == 1
-    assert "add --resume to go on" in capsys.readouterr().err
+    assert "add --resume to continue" in capsys.readouterr().err
     assert main([*RUN, "--out", str(out), "--resume"]) == 0
     assert "best in epoch" in capsys.readouterr().out
 
@@ -62,9 +62,9 @@ def test_a_run_that_learns_nothing_says_that_the_network_is_untrained(tmp_path, 
     ("arguments", "status", "words"),
     [
         (["train", "fe-nbp", "--data", "nowhere", "--out", "m.safetensors"], 3, "no such folder"),
-        (["train", "fe-nbp", "--data", "ising(3x3)", "--out", "m.pt"], 2, "ends in .safetensors"),
+        (["train", "fe-nbp", "--data", "ising(3x3)", "--out", "m.pt"], 2, "must end in .safetensors"),
         ([*RUN, "--out", "m.safetensors", "--set", "depth"], 2, "NAME=VALUE"),
-        ([*RUN, "--out", "m.safetensors", "--set", "depth=3"], 2, "no setting 'depth'"),
+        ([*RUN, "--out", "m.safetensors", "--set", "depth=3"], 2, "no option 'depth'"),
         ([*RUN, "--out", "m.safetensors", "--schedule", "linear"], 2, "one of cosine, constant"),
         ([*RUN, "--out", "no/such/folder/m.safetensors"], 3, "no/such/folder"),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from equifactor import FactorGraph
-from equifactor.view.model_session import ModelSession
+from equifactor.page.model_session import ModelSession
 
 
 def test_it_serves_until_ctrl_c(process, grid: FactorGraph) -> None:
@@ -24,14 +24,15 @@ def test_it_serves_until_ctrl_c(process, grid: FactorGraph) -> None:
         _, said = running.communicate(timeout=30)
     assert running.returncode == 0
     assert said == (
-        "equifactor: open this address in a browser of this machine; Ctrl-C ends it\nequifactor: the page is closed\n"
+        "equifactor: open this address in a browser on this machine; Ctrl-C stops the server\n"
+        "equifactor: the server has stopped\n"
     )
 
 
 def test_export(command, grid: FactorGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelSession, "solvers", ["exact"])
     ran = command("view", "grid.uai", "--export", "page.html")
-    assert (ran.status, ran.err) == (0, "equifactor: the page is in page.html\n")
+    assert (ran.status, ran.err) == (0, "equifactor: the page was written to page.html\n")
     assert '"readonly":true' in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
@@ -48,14 +49,14 @@ def test_a_training_log(command, tmp_path: Path) -> None:
     [
         (["nothing.uai"], 3, "nothing.uai: cannot read it: there is no such file"),
         (["nothing.jsonl"], 3, "nothing.jsonl: no such file or directory"),
-        (["nothing.safetensors"], 3, "there is no training log nothing.jsonl beside it"),
+        (["nothing.safetensors"], 3, "the training log nothing.jsonl is missing beside it"),
         (["empty"], 3, "empty: expected a model file, a folder of results"),
         (["grid.uai", "--solver", "frob"], 2, "there is no solver 'frob'"),
         (["grid.uai", "-e", "0=7"], 3, "state 7 of variable 0 is out of range"),
-        (["grid.uai", "-e", "none.evid"], 3, "none.evid: there is no such file"),
+        (["grid.uai", "-e", "none.evid"], 3, "none.evid: this file does not exist"),
         (["grid.uai", "--export", "none/page.html"], 3, "none/page.html: cannot write it"),
         (["grid.uai", "--port", "99999"], 2, "--port"),
-        (["mine.jsonl", "--solver", "bp"], 2, "--evidence, --solver and --sample are for models"),
+        (["mine.jsonl", "--solver", "bp"], 2, "--evidence, --solver and --sample need a model"),
     ],
 )
 def test_refusals(command, grid, tmp_path: Path, arguments: list[str], status: int, sentence: str) -> None:

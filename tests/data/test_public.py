@@ -75,7 +75,9 @@ def test_download_goes_on_after_a_failure_and_repairs(repository: Path, tmp_path
     archive = repository / "who" / "models" / "q.tgz"
     content = archive.read_bytes()
     archive.write_bytes(content[:40])
-    with pytest.raises(FormatError, match=r"1 of 3 models could not be fetched: toy/q: q\.tgz is a broken archive"):
+    with pytest.raises(
+        FormatError, match=r"1 of 3 models could not be fetched.* toy/q: q\.tgz: the archive is damaged"
+    ):
         download(target, source=repository)
     assert [i.name for i in collection(target)] == ["p", "r"]
     archive.write_bytes(content)
@@ -89,7 +91,7 @@ def test_download_goes_on_after_a_failure_and_repairs(repository: Path, tmp_path
 def test_download_refuses_other_content(repository: Path, tmp_path: Path) -> None:
     model = repository / "who" / "models" / "p.uai"
     model.write_text(model.read_text() + "\n")
-    with pytest.raises(FormatError, match="has the SHA-256"):
+    with pytest.raises(FormatError, match="expected a file with SHA-256"):
         download(tmp_path / "models", source=repository)
     model.write_text("version https://git-lfs.github.com/spec/v1\n")
     with pytest.raises(FormatError, match="large-file storage"):
@@ -97,7 +99,7 @@ def test_download_refuses_other_content(repository: Path, tmp_path: Path) -> Non
 
 
 def test_download_by_https_only(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="expected https"):
+    with pytest.raises(OptionError, match="must be an https:// address"):
         download(tmp_path, source="http://example.org/{repository}/{path}")
     with pytest.raises(OptionError, match="no collection 'Nope'"):
         download(tmp_path, ["Nope"])

@@ -1,4 +1,4 @@
-"""Decoders against enumeration on small codes, and what must hold of every method on every code."""
+"""Decoders against enumeration on small codes, and properties of every method on every code."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_memory_does_not_grow_with_the_shots() -> None:
 
 def test_wrong_input_is_refused() -> None:
     decoder = Decoder([[1, 1]], 0.1)
-    with pytest.raises(ModelError, match=r"shots \[N, 1\] of detectors"):
+    with pytest.raises(ModelError, match=r"shots must be an array \[N, 1\] of detectors"):
         decoder.decode([[1, 0]])
     with pytest.raises(ModelError, match="other than 0 and 1"):
         decoder.decode([[2]])
@@ -238,9 +238,9 @@ def test_wrong_input_is_refused() -> None:
         Decoder([[1, 2]], 0.1)
     with pytest.raises(ModelError, match="prior of error 1"):
         Decoder([[1, 1]], [0.1, 1.5])
-    with pytest.raises(ModelError, match="one prior for each of 2 columns"):
+    with pytest.raises(ModelError, match="one probability or one for each of 2 columns"):
         Decoder([[1, 1]], [0.1, 0.1, 0.1])
-    with pytest.raises(ModelError, match="one per error"):
+    with pytest.raises(ModelError, match="one column per error"):
         Decoder([[1, 1]], 0.1, [[1, 1, 1]])
     with pytest.raises(OptionError, match="needs priors"):
         Decoder([[1, 1]])
@@ -248,7 +248,7 @@ def test_wrong_input_is_refused() -> None:
         Decoder([[1, 1]], 0.1, method="relai")
     with pytest.raises(OptionError, match="no option 'legz'"):
         Decoder([[1, 1]], 0.1, legz=3)
-    with pytest.raises(OptionError, match="low must not be above high"):
+    with pytest.raises(OptionError, match="low must be at most high"):
         Decoder([[1, 1]], 0.1, low=0.5, high=0.1)
     with pytest.raises(OptionError, match="no device"):
         Decoder([[1, 1]], 0.1, device="tpu")
@@ -268,3 +268,17 @@ def test_the_text_of_a_method_reads_back() -> None:
     assert str(decoder.method) == 'relay(schedule=serial, legs=3, osd="0")'
     assert Decoder([[1, 1]], 0.1, method=str(decoder.method)).method == decoder.method
     assert "relay" in repr(decoder)
+
+
+def test_settings_are_keywords_or_text() -> None:
+    model = ErrorModel.of_matrices([[1, 1]], 0.1)
+    by_text, by_keyword = Decoder(model, "relay(legs=7, osd=0)"), Decoder(model, "relay", legs=7, osd="0")
+    assert by_text.method == by_keyword.method == Decoder([[1, 1]], 0.1, method="relay(osd=0)", legs=7).method
+    assert str(by_text.method) == 'relay(legs=7, osd="0")'
+    assert Decoder(model, "relay(legs=3)", legs=7).method.legs == 7  # A keyword overrides the text.
+    assert Decoder(model, by_text.method, legs=2).method == Decoder(model, "relay(legs=2, osd=0)").method
+    assert Decoder(model, "bp-osd(osd=none)").method.osd == "none"
+    with pytest.raises(OptionError, match="priors must be probabilities, found relay"):
+        Decoder([[1, 1]], "relay", method="min-sum")
+    with pytest.raises(OptionError, match=r"cannot read the decoding method 'relay\('"):
+        Decoder(model, "relay(")

@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equifactor import parse_solver
 from equifactor.base.errors import FormatError, OptionError
 from equifactor.decoding import Decoder, ErrorModel, MemoryNetwork, MemoryTraining, bicycle_code, train_memories
 from equifactor.decoding.gpu_lanes import draws
 from equifactor.decoding.learned_memory import FEATURES, SOFT
 from equifactor.decoding.methods import LearnedMemoryDecoding
+from equifactor.solvers import parse_solver
 
 
 def loud_network(seed: int = 1) -> MemoryNetwork:
-    """One whose hidden units are heard."""
+    """Return a network whose hidden units have an effect."""
     network = MemoryNetwork.untrained(4, seed=seed)
     network.weights[:-1, -1] = np.random.default_rng(seed).normal(size=4) * 0.1
     return network
@@ -31,7 +31,7 @@ def small_code(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def decode_slowly(decoder: Decoder, network: MemoryNetwork, syndrome: np.ndarray) -> tuple[np.ndarray, int]:
-    """One shot of one run by the definition, with dense matrices."""
+    """Decode one shot by the definition, with dense matrices."""
     problem, method = decoder.problem, decoder.method
     checks = np.zeros((problem.num_checks, problem.num_bits), bool)
     checks[np.repeat(np.arange(problem.num_checks), np.diff(problem.check_ptr)), problem.bit_of_edge] = True
@@ -82,11 +82,11 @@ def test_the_kernels_do_what_the_definition_says(tmp_path: Path) -> None:
         late += iterations > settings["iterations"]
         assert iterations == found.iterations[n]
         np.testing.assert_array_equal(found.corrections[n, decoder.problem.error_of_bit], errors)
-    assert late > 5  # the network had a say
+    assert late > 5  # The network had an effect.
 
 
 def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
-    """Without draws, which go with the numbers of bits, nothing depends on these numbers."""
+    """Without draws, which depend on the numbers of bits, nothing depends on these numbers."""
     network = loud_network(2)
     network.weights[:, [FEATURES.index("draw"), FEATURES.index("early")]] = 0.0
     network.save(tmp_path / "net.safetensors")
@@ -107,7 +107,7 @@ def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
         answers.append(decoder.decode(seen, corrections=True))
     same = (answers[0].corrections[:, columns] == answers[1].corrections).all(axis=1)
     late = answers[0].iterations > 3
-    assert late.sum() > 10  # the network had a say
+    assert late.sum() > 10  # The network had an effect.
     assert same[late].mean() > 0.9  # sums in another order round differently
     assert same[~late].all()
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
     with pytest.raises(OptionError, match="at least one code"):
         train_memories([])
     quiet = ErrorModel.of_matrices([[1, 1]], 1e-9, None)
-    with pytest.raises(OptionError, match="left open"):
+    with pytest.raises(OptionError, match="nothing to learn"):
         train_memories([quiet], settings=MemoryTraining(shots=4))
 
 

@@ -18,10 +18,10 @@ from equifactor.base.files import write_text
 from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation import evaluate
-from equifactor.evaluation.provenance import code
 from equifactor.evaluation.summary import tables
 from equifactor.evaluation.worker_pool import Worker
 from equifactor.formats.results import write_mar
+from equifactor.workers.code_version import code_version
 
 
 def test_no_score_where_the_right_answer_is_not_known(instances: list[Instance], tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_rows_files_and_table(instances: list[Instance], tmp_path: Path) -> None
     assert all(r["overrun"] == 0.0 for r in rows)
     assert seen[-1] == (6, 6)
     report = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert report["code"] == code()
+    assert report["code"] == code_version()
     assert {"command", "commit", "date", "processor", "seed"} <= set(report)
     assert len(report["rows"]) == 6
     with (tmp_path / "out" / "results.csv").open() as handle:
@@ -62,7 +62,7 @@ def test_finished_rows_are_not_run_again(
 
     monkeypatch.setattr(Worker, "run", run)
     assert evaluate(instances, "PR", ["brute"], tmp_path / "out") == first
-    monkeypatch.setattr("equifactor.evaluation.campaign.code", lambda: "another version")
+    monkeypatch.setattr("equifactor.evaluation.campaign.code_version", lambda: "another version")
     assert evaluate(instances, "PR", ["brute"], tmp_path / "out", reuse=True) == first
     with pytest.raises(RuntimeError, match="it ran again"):
         evaluate(instances, "PR", ["brute"], tmp_path / "out")
@@ -148,5 +148,5 @@ def test_rows_by_name_are_left_alone(
     with caplog.at_level("INFO", "equifactor"):
         (row,) = evaluate(instances[:1], "PR", ["brute"], tmp_path, reuse=True)
     assert row["score"] == 100.0
-    assert "1 rows know their model by its name" in caplog.text
+    assert "1 rows identify their model by its name" in caplog.text
     assert (tmp_path / "rows.jsonl").read_text().startswith(old)

@@ -117,7 +117,7 @@ def test_an_unusable_reference_is_a_reason_and_no_score(graph: FactorGraph, tmp_
     assert [row["score"] for row in (other, gone, number)] == [None] * 3
     assert "different models" in other["reference"]
     assert "gone.MAR" in gone["reference"]
-    assert number["reference"] == "none: the index says nan"
+    assert number["reference"] == "none: the index has nan instead of a number"
 
 
 def test_ln_z_of_minus_infinity_is_right_or_infinitely_wrong(graph: FactorGraph) -> None:

@@ -14,7 +14,7 @@ MakeFolder = Callable[[dict[str, list[FactorGraph]]], Path]
 
 @pytest.fixture
 def make_folder(tmp_path: Path) -> MakeFolder:
-    """Writes graphs as collections with scores; the last two of each are test models."""
+    """Return a function that writes graphs as collections with scores; the last two of each are test models."""
 
     def write(made: dict[str, list[FactorGraph]]) -> Path:
         path, records = tmp_path / "models", []
@@ -33,7 +33,7 @@ def make_folder(tmp_path: Path) -> MakeFolder:
 
 @pytest.fixture
 def folder(make_folder: MakeFolder) -> Path:
-    """Two collections with scores and splits; the second has variables of three states."""
+    """Return a folder of two collections with scores and splits; the second has variables of three states."""
     made = {"Grids": [ising_grid(3, 3, seed=n) for n in range(6)]}
     made["Segment"] = [potts_grid(2, 3, states=3, seed=n) for n in range(5)]
     return make_folder(made)

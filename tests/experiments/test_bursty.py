@@ -1,4 +1,4 @@
-"""Words under bursty noise: what receivers see, batches of words, runs that go on, rates and their errors."""
+"""Words under bursty noise: log ratios of receivers, batches of words, continued runs, rates and their errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_who_knows_more_of_the_noise_trusts_a_far_symbol_less() -> None:
     plain, bursts, strength = (np.abs(words.log_ratios(noise, k)[far]) for k in ("gaussian", "bursts", "strength"))
     assert (bursts < plain).all()
     assert (strength < plain).all()
-    with pytest.raises(OptionError, match="knows is gaussian"):
+    with pytest.raises(OptionError, match="knows must be gaussian"):
         words.log_ratios(noise, "all")
 
 
@@ -81,20 +81,21 @@ def test_the_quick_form_runs_end_to_end_and_goes_on(tmp_path, capsys, monkeypatc
     store = RunStore(tmp_path)
     assert not store.working.exists()
     with monkeypatch.context() as patched:
-        patched.setattr("experiments.bursty_runs.count_errors", None)  # nothing is done anew
+        patched.setattr("experiments.bursty_runs.count_errors", None)  # No run is repeated.
         assert main([*order, "--jobs", "1"]) == 0
-    # A model that was trained is judged without being trained anew.
+    # A trained model is judged without being trained again.
     (run,) = network_runs(SMALL.selected("FE-NBP"), store)
     trained = run.perform(tmp_path, "cpu", until=time.time() - 1)
     assert trained["updates"] == SMALL.training.updates
-    assert [cell["words"] for cell in trained["cells"]] == [20] * 4  # one pass only: the time is over
+    assert [cell["words"] for cell in trained["cells"]] == [20] * 4  # One pass only, because the time is over.
     assert [cell["words"] for cell in trained["twice"]] == [20] * 4
 
 
 def test_a_time_limit_gives_every_network_the_same_number_of_gradient_steps(tmp_path) -> None:
     chosen = EXPERIMENT.selected("FE-NBP,NEBP")
     comparison = BurstyComparison(chosen, tmp_path)
-    assert comparison.updates(chosen, time.time()) == EXPERIMENT.training.updates  # nothing is known yet
+    # The time of a gradient step is not known yet.
+    assert comparison.updates(chosen, time.time()) == EXPERIMENT.training.updates
     for run, each in zip(rate_runs(chosen), (0.02, 0.06), strict=True):
         comparison.store.add(run.key, {"lr": 1e-3, "each": each, "configuration": run.configuration})
     assert comparison.updates(chosen, None) == EXPERIMENT.training.updates

@@ -1,11 +1,10 @@
-"""The program end to end in its quick form: marginals, MAP on a generated folder, stops, mistakes."""
+"""The program from end to end with --quick: marginals, MAP on a generated folder, stopped runs, mistakes."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-import time
 from pathlib import Path
 
 import pytest
@@ -103,10 +102,8 @@ def test_map_runs_end_to_end_and_again_without_solving(folder: Path, tmp_path: P
     assert (out / "table.tex").read_text().startswith("\\begin{tabular}")
     assert (out / "anytime.png").stat().st_size > 0
     lines = (out / "runs" / "rows.jsonl").read_text()
-    start = time.perf_counter()
     assert main([*command, "--methods", QUICK]) == 0
-    assert (out / "runs" / "rows.jsonl").read_text() == lines
-    assert time.perf_counter() - start < 10.0
+    assert (out / "runs" / "rows.jsonl").read_text() == lines  # Nothing was run again.
     # The archive alone gives the same results, without solved models and model files.
     texts = {name: (out / name).read_text() for name in ("results.json", "table.md", "table.tex")}
     (out / "runs" / "rows.jsonl").unlink()
@@ -115,7 +112,7 @@ def test_map_runs_end_to_end_and_again_without_solving(folder: Path, tmp_path: P
     assert main([*command, "--methods", QUICK]) == 0
     assert texts == {name: (out / name).read_text() for name in texts}
     assert not (out / "runs" / "rows.jsonl").exists()
-    # Another piece is added to the same tables.
+    # Another part is added to the same tables.
     capsys.readouterr()
     assert main([*command, "--methods", "SRMP", "--collections", "Grids", "--train", "no", "--parts", "split"]) == 0
     page = capsys.readouterr().out
@@ -128,7 +125,7 @@ def test_training_stops_at_its_time_and_goes_on(folder: Path, tmp_path: Path, ca
     command = ["uai", "--quick", "--data", str(folder), "--out", str(out), "--collections", "Grids"]
     command += ["--methods", "FE-NBP", "--train", "only", "--parts", "split"]
     assert main([*command, "--time-limit", "0"]) == 1
-    assert "not reached within the time limit; the same command goes on" in capsys.readouterr().err
+    assert "not started within the time limit; run the same command again" in capsys.readouterr().err
     assert main(command) == 0
     assert len(list((out / "models").glob("FE-NBP-Grids-*.safetensors"))) == 1
     assert not list((out / "models").glob("*.checkpoint"))
@@ -136,7 +133,7 @@ def test_training_stops_at_its_time_and_goes_on(folder: Path, tmp_path: Path, ca
 
 def test_mistakes(folder: Path, capsys) -> None:
     assert main(["uai", "--data", str(folder), "--methods", "BPP"]) == 2
-    assert "there is no method 'BPP'" in capsys.readouterr().err
+    assert "There is no method 'BPP'" in capsys.readouterr().err
     assert main(["uai", "--data", str(folder), "--train", "maybe"]) == 2
     assert main(["uai", "--data", str(folder), "--parts", "all"]) == 2
     assert "choose from: " in capsys.readouterr().err

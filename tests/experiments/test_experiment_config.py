@@ -1,4 +1,4 @@
-"""The configs of all experiments: every line can be built, and graphs of training and test never meet."""
+"""The configs of all experiments: every line can be built, and training and test graphs are disjoint."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from equifactor import FormatError, OptionError, parse_solver
+from equifactor import FormatError, OptionError
 from equifactor.learning.training.data_sources import read_source
+from equifactor.solvers import parse_solver
 from equifactor.solvers.learned.network import build
 from experiments.experiment_config import MAP, MARGINAL, load, load_map, load_marginal
 from experiments.marginal_runs import final_runs, tuning_runs
@@ -57,17 +58,17 @@ def test_every_map_line_can_be_built_and_every_published_number_has_one(name: st
 
 
 def test_mistakes(tmp_path) -> None:
-    with pytest.raises(OptionError, match="there is no experiment 'isng'"):
+    with pytest.raises(OptionError, match="There is no experiment 'isng'"):
         load("isng")
-    with pytest.raises(OptionError, match="there is no method 'FE-Nets'"):
+    with pytest.raises(OptionError, match="There is no method 'FE-Nets'"):
         load_marginal("ising").selected("BP,FE-Nets")
     chosen = load_marginal("ising").selected("FE-GNN, D 32", "50,500")
     assert chosen.sizes == (50, 500)
     assert [line.name for line in chosen.models] == ["FE-GNN, D 32"]
     broken = tmp_path / "mine.toml"
     for text, match in (
-        ("title = 3\n", "not an experiment"),
-        ('task = "MAP"\n', "not a MAP experiment"),
+        ("title = 3\n", "not the config of an experiment"),
+        ('task = "MAP"\n', "not the config of a MAP experiment"),
         ("=", "TOML"),
     ):
         broken.write_text(text)

@@ -1,4 +1,4 @@
-"""Test models that are training models under other numbers, other evidence, other unary factors."""
+"""Test models that are isomorphic to training models, also under other evidence or unary factors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of the MAP table: the best of several solvers, whole lines only, answers of the archive."""
+"""Lines of the MAP table: the best of several solvers, complete lines only, answers of the archive."""
 
 from __future__ import annotations
 

@@ -1,17 +1,21 @@
-"""Networks trained on public models: cut and resumed, the best variant, folds."""
+"""Networks trained on public models: stopped and resumed, the best variant, folds."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from equifactor import OptionError
 from equifactor.data import collection
 from equifactor.learning.training.data_sources import read_source
+from equifactor.learning.training.training_loop import Trainer
+from experiments import map_trainings
 from experiments.experiment_config import load_map
 from experiments.map_splits import splits_of
 from experiments.map_trainings import MapTraining, final_trainings, variant_trainings
@@ -19,16 +23,26 @@ from experiments.run_store import RunStore
 from experiments.runner import Effort, run_all
 
 
-def test_a_run_cut_in_the_middle_ends_like_one_that_was_not(folder: Path, tmp_path: Path) -> None:
+def test_a_run_cut_in_the_middle_ends_like_one_that_was_not(folder: Path, tmp_path: Path, monkeypatch) -> None:
     experiment = load_map("uai").selected("FE-NBP", "Grids").quick()
     experiment = replace(experiment, training={**experiment.training, "epochs": 6})
     split = splits_of(experiment, folder)[0]
     run = MapTraining(experiment, experiment.models[0], split, (("damping", 0.3),), 0)
     whole = run.perform(tmp_path / "whole", "cpu")
     store = RunStore(tmp_path / "cut")
-    rows, (sentence,) = run_all([run], store, Effort(until=time.time() + 0.05))
+    step, steps = Trainer._gradient_step, itertools.count(1)
+
+    def cut_in_the_second_step(self, *args):
+        self.clock.interrupted |= next(steps) == 2
+        return step(self, *args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_gradient_step", cut_in_the_second_step)
+        past_the_limit = itertools.count(0.0, 1e6).__next__
+        patched.setattr(map_trainings, "time", SimpleNamespace(time=time.time, perf_counter=past_the_limit))
+        rows, (sentence,) = run_all([run], store, Effort(until=time.time() + 1000))
     assert not rows
-    assert "stopped in epoch" in sentence
+    assert "the time limit stopped it in epoch" in sentence
     assert store.get(run.key) is None
     (again,), _ = run_all([run], store, Effort())
     assert again["validation_error"] == whole["validation_error"]
@@ -62,7 +76,7 @@ def test_folds_hold_every_model_once_and_never_train_on_it(folder: Path) -> None
     for record in index:
         record.pop("split")
     (folder / "index.json").write_text(json.dumps(index))
-    with pytest.raises(OptionError, match="Grids: the index of the folder must divide it"):
+    with pytest.raises(OptionError, match="Grids: the index of the folder must have models of the splits"):
         splits_of(experiment, folder)
 
 

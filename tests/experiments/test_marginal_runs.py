@@ -21,9 +21,9 @@ from experiments.runner import Effort, finished_row, run_all
 
 
 @pytest.mark.slow
-def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
+def test_a_stopped_experiment_goes_on_without_repeating(tmp_path, monkeypatch) -> None:
     experiment, store = load_marginal("asymmetric").selected("BP,FE-NBP").quick(), RunStore(tmp_path)
-    assert [run.line.name for run in final_runs(experiment, store)] == ["BP"]  # the network waits for its tuning
+    assert [run.line.name for run in final_runs(experiment, store)] == ["BP"]  # The network waits for its tuning.
     run_all(list(tuning_runs(experiment)), store, Effort())
     runs = list(final_runs(experiment, store))
     rows, trouble = run_all(runs, store, Effort(until=time.time() - 1))
@@ -31,10 +31,9 @@ def test_a_stopped_experiment_goes_on_without_repeating(tmp_path) -> None:
     first, none = run_all(runs, store, Effort())
     assert not none
     store.pack()
-    start = time.perf_counter()
+    monkeypatch.setattr(MarginalRun, "perform", None)
     again, _ = run_all(runs, RunStore(tmp_path), Effort())
     assert again == first
-    assert time.perf_counter() - start < 1.0
 
 
 @pytest.mark.slow
@@ -135,5 +134,5 @@ def test_networks_of_another_experiment_are_judged_anew_when_they_change(tmp_pat
     model.write_bytes(model.read_bytes() + b"x")
     assert "made with other settings" in run_all([run], other, Effort())[1][0]
     model.unlink()
-    with pytest.raises(OptionError, match="run python -m experiments ising first"):
+    with pytest.raises(OptionError, match="Run python -m experiments ising first"):
         run.perform(tmp_path / "other", "cpu")

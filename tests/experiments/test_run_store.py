@@ -1,4 +1,4 @@
-"""Archives of runs: what is kept, packed and read; every table of the repository follows from its archive."""
+"""Archives of runs: what is stored, packed and read; every table of the repository follows from its archive."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_compact_rows_keep_infinite_numbers() -> None:
 
 
 def copy_of(name: str, tmp_path: Path) -> Path:
-    """The files of an experiment that its tables are made of; of its results only what produced them."""
+    """Copy the files from which the tables of an experiment are made; of its results only the provenance."""
     out = tmp_path / name
     out.mkdir(exist_ok=True)
     shutil.copy(ROOT / name / ARCHIVE, out)

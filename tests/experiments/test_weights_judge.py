@@ -1,4 +1,4 @@
-"""Making and judging the weights of the package, in small."""
+"""Making and judging small versions of the weights of the package."""
 
 from __future__ import annotations
 

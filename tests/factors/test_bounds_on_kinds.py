@@ -6,7 +6,7 @@ from random_factors import all_states, as_tables, random_factor, random_mixture,
 
 import equifactor as ef
 from equifactor.factors.conditional_kernels import conditional_values, literals_held
-from equifactor.factors.dense_graph import with_tables
+from equifactor.factors.dense_graph import tables_at
 from equifactor.factors.noisy_or.noisy_or_expectation_kernels import presence_knots
 from equifactor.factors.structured_kernels import kind_rows_of
 from equifactor.graph.layout import SLOT, VAR, layout_of
@@ -77,7 +77,7 @@ def test_graphs_without_a_possible_assignment_have_no_bounds():
 @pytest.mark.parametrize("ascent", [FactorAscent, VariableAscent])
 def test_sweeps_are_those_of_the_tables(ascent):
     for graph in possible_graphs(30):
-        flats = [ef.compile(g) for g in (graph, as_tables(graph))]
+        flats = [ef.solvers.compile(g) for g in (graph, as_tables(graph))]
         one, two = (ascent(flat) for flat in flats)
         for _ in range(4):
             bounds = one.sweep(), two.sweep()
@@ -90,7 +90,7 @@ def test_sweeps_are_those_of_the_tables(ascent):
 def test_the_bound_of_trw_holds_at_any_messages():
     rng = np.random.default_rng(0)
     for graph, _, log_z in mixtures(30):
-        trw = Reweighting(ef.compile(graph), 4, 0.0, 0)
+        trw = Reweighting(ef.solvers.compile(graph), 4, 0.0, 0)
         pairs = trw.layout.first_pair_state
         shift = rng.normal(size=len(trw.state.msg) - pairs)
         for size in (3.0, 1e6, 1e12, 1e18):
@@ -100,7 +100,7 @@ def test_the_bound_of_trw_holds_at_any_messages():
 
 def test_mean_field_is_that_of_the_tables():
     for graph in possible_graphs(40):
-        fields = [ProductField(ef.compile(g)) for g in (graph, as_tables(graph))]
+        fields = [ProductField(ef.solvers.compile(g)) for g in (graph, as_tables(graph))]
         rng = np.random.default_rng(1)
         noisy = any(graph.factor(a).kind == "noisy_or" for a in range(graph.num_factors) if not _is_table(graph, a))
         for q in fields[0].starts(2, rng):
@@ -181,7 +181,7 @@ def test_long_scopes():
 def test_conditional_values_are_those_of_the_tables():
     rng = np.random.default_rng(3)
     for graph in possible_graphs(30):
-        flat, states = ef.compile(graph), all_states(graph)
+        flat, states = ef.solvers.compile(graph), all_states(graph)
         layout, rows = layout_of(flat), kind_rows_of(flat, None)
         if graph.observed is not None or flat.num_vars != graph.num_vars:
             continue
@@ -203,7 +203,7 @@ def test_conditional_values_are_those_of_the_tables():
 def test_some_factors_become_tables_and_the_others_stay():
     for graph in possible_graphs(20):
         chosen = np.random.default_rng(0).random(graph.num_factors) < 0.5
-        mixed = with_tables(graph, chosen)
+        mixed = tables_at(graph, chosen)
         kinds = np.zeros(graph.num_factors) if mixed.structure.kinds is None else mixed.structure.kinds.kind
         assert not np.any(kinds[chosen])
         for a in range(graph.num_factors):

@@ -26,7 +26,7 @@ def possible_graph(seed):
 
 def run(graph, semiring, schedule, sweeps, damping=0.2):
     settings = BpSettings(semiring, schedule, damping, 1e-9, 0)
-    engine = NumbaEngine(ef.compile(graph), settings)
+    engine = NumbaEngine(ef.solvers.compile(graph), settings)
     change = engine.sweep(1)
     for _ in range(sweeps - 1):
         change = engine.sweep(1)

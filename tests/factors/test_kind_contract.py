@@ -25,10 +25,10 @@ from equifactor import (
     Status,
     Task,
     TruncatedLinear,
-    parse_solver,
     solve,
 )
 from equifactor.graph.kinds import KINDS, kind_name
+from equifactor.solvers import parse_solver
 
 _RNG = np.random.default_rng(17)
 

@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from equifactor import AtLeast, AtMost, Clause, Count, FactorGraph, ModelError, NoisyOr, Parity, compile
+from equifactor import AtLeast, AtMost, Clause, Count, FactorGraph, ModelError, NoisyOr, Parity
 from equifactor.base.clock import Clock
 from equifactor.factors import tensors
 from equifactor.factors.noisy_or import noisy_or_tensors
-from equifactor.factors.tensors import structured_tensors
+from equifactor.graph.kinds import kind_class
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.solvers import compile
 from equifactor.solvers.messages.bp_engine import BpSettings
 from equifactor.solvers.messages.numba_engine import NumbaEngine
 from equifactor.solvers.messages.torch_engine import TorchEngine
@@ -286,8 +287,9 @@ def test_a_kind_that_states_no_messages_goes_through_its_tables(kind: str, monke
     graph = factors_of(kind, 5)
     q = received(graph, 1, zeros=0.0)
     answers = []
-    for known in (structured_tensors.KIND_TENSORS, {}):
-        monkeypatch.setattr(structured_tensors, "KIND_TENSORS", known)
+    cls = kind_class(int(graph.structure.kinds.kind[0]))
+    for known in (cls.tensors, ""):
+        monkeypatch.setattr(cls, "tensors", known)
         flat = compile(graph).to()
         (own,) = tensors.structured_of(flat)
         sent = own.messages(flat.log_phi, in_order(flat, q), "sum")
@@ -297,7 +299,7 @@ def test_a_kind_that_states_no_messages_goes_through_its_tables(kind: str, monke
 
 
 def test_a_large_factor_without_messages_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structured_tensors, "KIND_TENSORS", {})
+    monkeypatch.setattr(Parity, "tensors", "")
     flat = compile(FactorGraph([2] * 30, [(range(30), Parity())])).to()
     with pytest.raises(ModelError, match=r"parity states no messages in torch, and one with 2\^30 table entries"):
         tensors.structured_of(flat)

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 
 import numpy as np
 import pytest
 
-from equifactor import (
-    AtMost,
-    Clause,
-    Count,
-    FactorGraph,
-    ModelError,
-    NoisyOr,
-    Parity,
-    Potts,
-    SparseTable,
-    lower,
-    solve,
-)
+from equifactor import AtMost, Clause, Count, FactorGraph, ModelError, NoisyOr, Parity, Potts, SparseTable, solve
 from equifactor.factors import count
 from equifactor.factors.lowering import LoweredBuilder
 from equifactor.factors.sparse import sparse_boxes
+from equifactor.solvers import lower
 
 
 def test_a_chain_of_tables_for_long_factors() -> None:
@@ -68,13 +56,11 @@ def test_what_is_too_large_is_refused_before_it_is_made() -> None:
         FactorGraph([3000] * 100, [(range(100), SparseTable(listed, np.zeros(3000)))]),
     ]
     for graph, size in zip(graphs, ("42.3", "33.2", "29.7"), strict=True):
-        start = time.perf_counter()
         tracemalloc.start()
         with pytest.raises(ModelError, match=rf"more than 2\^28 entries, at least 2\^{size}; choose a solver"):
             lower(graph)
         assert tracemalloc.get_traced_memory()[1] < 2**26
         tracemalloc.stop()
-        assert time.perf_counter() - start < 5
 
 
 def test_sizes_are_foretold_to_the_entry() -> None:
@@ -100,10 +86,9 @@ def test_boxes_hold_what_is_not_listed() -> None:
         np.testing.assert_array_equal(inside, ~is_listed)
 
 
-def test_many_configurations_take_no_time() -> None:
+def test_many_configurations_take_no_loop_over_boxes(lines_run) -> None:
     rng = np.random.default_rng(0)
     listed = np.unique(rng.integers(0, 4, (20_000, 10)), axis=0)
     graph = FactorGraph([4] * 10, [(range(10), SparseTable(listed, rng.normal(size=len(listed)), 0.5))])
-    start = time.perf_counter()
-    sparse_boxes.add_selectors(LoweredBuilder(2**28), graph.structure.rows(graph.log_phi))
-    assert time.perf_counter() - start < 3  # 0.1 s; a loop over boxes took 7 s
+    rows = graph.structure.rows(graph.log_phi)
+    assert lines_run(lambda: sparse_boxes.add_selectors(LoweredBuilder(2**28), rows)) < len(listed)

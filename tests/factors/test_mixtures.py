@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_factors import all_states, random_mixture, scores_from_tables
 
-from equifactor import FactorGraph, lower, plan, read_graph, solve, write_graph
+from equifactor import FactorGraph, plan, read_graph, solve, write_graph
+from equifactor.solvers import lower
 
 SEEDS = st.integers(0, 2**32 - 1)
 

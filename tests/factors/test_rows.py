@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_factors import BINARY, KINDS, random_factor, rows_of, tables_of
 
-from equifactor import FactorGraph, lower
+from equifactor import FactorGraph
 from equifactor.graph.kind_checks import check_kinds
 from equifactor.graph.kinds import KINDS as REGISTERED
 from equifactor.graph.kinds import kind_class, kind_name
 from equifactor.graph.structured_factor import edge_state_ptr
 from equifactor.kernels.pointers import ptr_of
+from equifactor.solvers import lower
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -52,7 +52,7 @@ def one_factor(rng, kind):
         else:
             card = (2,) * int(rng.integers(2, 8))
         factor = random_factor(rng, kind, card)
-        if isinstance(factor, ef.StructuredFactor):
+        if isinstance(factor, ef.factors.StructuredFactor):
             graph = ef.FactorGraph(list(card), [(range(len(card)), factor)])
             if graph.structure.kinds is not None:
                 return card, graph
@@ -63,7 +63,7 @@ def trials(seed, kind, is_max, count):
     rng = np.random.default_rng(seed)
     for trial in range(count):
         card, graph = one_factor(rng, kind)
-        flat = ef.compile(graph)
+        flat = ef.solvers.compile(graph)
         layout, rows = layout_of(flat), kind_rows_of(flat, is_max)
         width = (0.3, 1.0, 30.0, 1000.0, 1e4)[trial % 5]
         factor = layout.factors, layout.slots, flat.log_phi, rows, 0
@@ -113,7 +113,7 @@ def test_the_best_causes_of_a_long_noisy_or_are_found():
         arity = 13
         factor = ef.NoisyOr(rng.choice([0.0, 0.01]), rng.random(arity - 1) ** 0.1)
         graph = ef.FactorGraph([2] * arity, [(range(arity), factor)])
-        flat = ef.compile(graph)
+        flat = ef.solvers.compile(graph)
         layout, rows = layout_of(flat), kind_rows_of(flat, True)
         rare = rng.random(arity) * rng.choice([0.1, 1.0, 5.0])
         q = [np.array([0.0, -v]) for v in rare]  # being active costs every cause something
@@ -132,7 +132,7 @@ def test_ranges_are_those_of_the_tables_or_wider():
     for kind in KINDS:
         for _ in range(30):
             _, graph = one_factor(rng, kind)
-            flat = ef.compile(graph)
+            flat = ef.solvers.compile(graph)
             table = graph.log_table(0)
             finite = table[table > -np.inf]
             wanted = float(np.ptp(finite)) if finite.size else 0.0

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import FactorGraph, compile, solve
+from equifactor import FactorGraph, solve
 from equifactor.factors import tensors
 from equifactor.generators import random_graph, random_tree
 from equifactor.kernels.segments import segment_logsumexp, segment_max, segment_sum
+from equifactor.solvers import compile
 from equifactor.solvers.duals.map_bounds import map_upper_bound
 
 

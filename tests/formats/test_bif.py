@@ -139,7 +139,7 @@ def test_other_kinds_become_tables(tmp_path):
         (FactorGraph([2], [([0], [0.5, 0.5])]).condition({0: 1}), "cannot hold evidence"),
     ],
 )
-def test_what_is_no_network_is_refused(tmp_path, graph, message):
+def test_graphs_that_are_not_networks_are_refused(tmp_path, graph, message):
     with pytest.raises(ModelError, match=message):
         write_bif(graph, tmp_path / "a.bif")
     assert not (tmp_path / "a.bif").exists()

@@ -146,7 +146,9 @@ def test_the_tracks_of_the_counting_competition(tmp_path, caplog):
     assert read(tmp_path, "c t mc\nc to be or\np cnf 2 1\n1 2 0\n").num_factors == 1
     assert read(tmp_path, "c t pmc\np cnf 2 1\nc p show 1 0\nc p show 2 0\n1 2 0\n").num_factors == 1
     assert not caplog.records
-    with pytest.raises(FormatError, match=r"cnf:1: expected `c p show` .*projected counting \(say `c t mc`"):
+    with pytest.raises(
+        FormatError, match=r"cnf:1: .*projected counting, which needs a line `c p show` .* Write `c t mc`"
+    ):
         read(tmp_path, "c t pwmc\np cnf 2 1\n1 2 0\n")
 
 
@@ -155,7 +157,10 @@ def test_a_missing_weight_is_warned_about(tmp_path, caplog):
     assert not caplog.records
     read(tmp_path, "c t wmc\np cnf 3 1\nc p weight -2 0.3 0\nc p weight 3 0.5 0\n1 2 0\n")
     (record,) = caplog.records
-    assert "only one literal of 2 variables has a weight, the first is 2; the other one gets 1 minus" in record.message
+    assert (
+        "2 variables have a weight for only one literal; the first is variable 2. The other literal gets 1 minus"
+        in record.message
+    )
 
 
 # ---- writing ----------------------------------------------------------------------------------------------
@@ -206,10 +211,10 @@ def test_contradictions(tmp_path):
 @pytest.mark.parametrize(
     ("graph", "message"),
     [
-        (FactorGraph([2, 3]), "variable 1 has 3 states.*binary.*uai"),
-        (FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[1, 2], [3, 4]])]), "factor 1 over 2 variables.*uai"),
+        (FactorGraph([2, 3]), "Variable 1 has 3 states.*binary.*uai"),
+        (FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[1, 2], [3, 4]])]), "Factor 1 over 2 variables.*uai"),
         (FactorGraph([], [([], 0.5)]), "constant.*uai"),
-        (FactorGraph([2] * 2, [([0], [2, 1]), ([0, 1], Clause(weight=1.0))]), "factor 0 has a potential above 1.*uai"),
+        (FactorGraph([2] * 2, [([0], [2, 1]), ([0, 1], Clause(weight=1.0))]), "Factor 0 has a potential above 1.*uai"),
         (FactorGraph([2] * 21, [(range(21), AtMost(1))]), r"factor 0 is a count .* 2\^21 entries.*at most 2\^20"),
     ],
 )

@@ -38,7 +38,7 @@ def test_samples(tmp_path):
     path = tmp_path / "m.uai.evid"
     path.write_text("3\n1 0 1\n0\n2 1 0 2 2\n")
     assert [read_evidence(path, GRAPH, sample=n) for n in range(3)] == [{0: 1}, {}, {1: 0, 2: 2}]
-    with pytest.raises(FormatError, match=r"found 3 samples \(0-2\); choose one by its number"):
+    with pytest.raises(FormatError, match=r"found 3 samples \(0-2\)\. Choose one by its number"):
         read_evidence(path, GRAPH)
     with pytest.raises(FormatError, match="there is no sample 3; the file has 3 samples"):
         read_evidence(path, GRAPH, sample=3)

@@ -53,9 +53,9 @@ def test_the_scale_divides(tmp_path):
 
 @pytest.mark.parametrize("scale", [0, -1, float("nan"), float("inf")])
 def test_a_senseless_scale_is_refused(tmp_path, scale):
-    with pytest.raises(OptionError, match="scale must be a number above 0"):
+    with pytest.raises(OptionError, match="scale must be a finite number above 0"):
         read(tmp_path, EXAMPLE, scale=scale)
-    with pytest.raises(OptionError, match="scale must be a number above 0"):
+    with pytest.raises(OptionError, match="scale must be a finite number above 0"):
         write_wcsp(FactorGraph([2]), tmp_path / "a.wcsp", scale=scale)
 
 

@@ -1,5 +1,4 @@
 import re
-import time
 
 import pytest
 
@@ -54,8 +53,8 @@ def test_a_piece_of_a_file_knows_where_it_is():
         ("1e", lambda w: w.number("a value"), "expected a value, found '1e'"),
         ("0x1p3", lambda w: w.number("a value"), "expected a value, found '0x1p3'"),
         ("nan", lambda w: w.number("a value"), "expected a value, found 'nan'"),
-        ("inf", lambda w: w.number("a value"), "expected a value, a finite one, found 'inf'"),
-        ("1e999", lambda w: w.number("a value"), "expected a value, a finite one, found '1e999'"),
+        ("inf", lambda w: w.number("a value"), "expected a value (a finite number), found 'inf'"),
+        ("1e999", lambda w: w.number("a value"), "expected a value (a finite number), found '1e999'"),
         ("-0.5", lambda w: w.number("a value", 0), "expected a value of at least 0, found '-0.5'"),
         ("0.5", lambda w: w.number("a value", 0, 0.25), "expected a value of at most 0.25, found '0.5'"),
         ("x y", lambda w: w.end(), "expected the end of the file, found 'x'"),
@@ -81,14 +80,12 @@ def test_junk_is_escaped_and_shortened():
 def test_room_refuses_counts_the_file_cannot_hold():
     w = words("3 1 2 3")
     count = w.integer("a count")
-    w.room(count, "entries")
+    w.require(count, "entries")
     with pytest.raises(FormatError, match="expected 1000000000000 entries, found only 6 more bytes"):
-        w.room(10**12, "entries")
-    words("1 2").room(2, "entries")  # the last word needs no separator
+        w.require(10**12, "entries")
+    words("1 2").require(2, "entries")  # the last word needs no separator
 
 
 @pytest.mark.parametrize("data", [b" " * 10**6, b"#" * 10**6, b"#\n" * 500_000, b"# " * 500_000])
-def test_no_input_is_slow_to_give_up_on(data):
-    start = time.perf_counter()
-    words(data, comment="#").end()
-    assert time.perf_counter() - start < 2
+def test_no_input_takes_forever(data):
+    words(data, comment="#").end()  # in quadratic time this would take days

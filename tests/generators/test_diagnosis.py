@@ -43,7 +43,7 @@ def test_one_many_and_prefix() -> None:
     ("options", "fragment"),
     [
         ({"num_causes": 0}, "num_causes must be a whole number of at least 1, found 0"),
-        ({"parents": 6}, "parents must be at most the number of causes, found 6 for 5 causes"),
+        ({"parents": 6}, "parents must be at most 5, the number of causes; found 6"),
         ({"parents": (3, 2)}, "parents must be a pair (low, high) with low <= high"),
         ({"prior": 0.6}, "prior must be a number of at least 0 and at most 0.5, found 0.6"),
         ({"leak": -0.1}, "leak must be a number of at least 0 and at most 1, found -0.1"),

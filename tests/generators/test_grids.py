@@ -96,8 +96,8 @@ def test_one_many_and_prefix(grid: object) -> None:
         ({"coupling_std": "big"}, "coupling_std must be a number of at least 0, found 'big'"),
         ({"count": 0}, "count must be a whole number of at least 1, found 0"),
         ({"seed": -1}, "seed must be a whole number of at least 0, found -1"),
-        ({"rows": 10**6, "cols": 10**6}, "at most 2^30 are made in one call"),
-        ({"count": 10**12}, "at most 2^30 are made in one call"),
+        ({"rows": 10**6, "cols": 10**6}, "one call makes at most 2^30"),
+        ({"count": 10**12}, "one call makes at most 2^30"),
     ],
 )
 def test_refuses(grid: object, options: dict, fragment: str) -> None:

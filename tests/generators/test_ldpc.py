@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Parity, lower, solve
+from equifactor import FactorGraph, Parity, solve
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.generators import BurstyChannel, LdpcCode, ldpc, ldpc_transmissions
+from equifactor.solvers import lower
 from equifactor.testing import assert_same_graph
 
 
@@ -87,11 +88,11 @@ def test_random_irregular_codes_against_enumeration() -> None:
         ([[1, 1], [1]], "not a matrix of zeros and ones: its rows have different lengths"),
         ([["1", "0"]], "not a matrix of zeros and ones: it holds text"),
         (None, "not a matrix of zeros and ones: it holds None"),
-        ([[1, 1, 0], [0, 2, 1]], "check 1 has 2 at bit 1; a parity check holds zeros and ones"),
-        ([[1, float("nan")]], "check 0 has nan at bit 1"),
-        ([[1, -1]], "check 0 has -1 at bit 1"),
-        ([[1, 1], [0, 0]], "check 1 has no bits"),
-        ([[1, 0, 1], [1, 0, 0]], "bit 1 is in no check"),
+        ([[1, 1, 0], [0, 2, 1]], r"Check 1 has 2 at bit 1. Parity checks are zeros and ones"),
+        ([[1, float("nan")]], "Check 0 has nan at bit 1"),
+        ([[1, -1]], "Check 0 has -1 at bit 1"),
+        ([[1, 1], [0, 0]], "Check 1 has no bits"),
+        ([[1, 0, 1], [1, 0, 0]], "Bit 1 is not in any check"),
     ],
 )
 def test_refuses_parity(parity: Any, sentence: str) -> None:
@@ -162,9 +163,9 @@ def test_one_many_and_prefix() -> None:
     [
         ({"n": 3}, "n must be a whole number of at least 4, found 3"),
         ({"k": 0}, "k must be a whole number of at least 1, found 0"),
-        ({"k": 24}, "gives n - k = 0"),
-        ({"k": 30}, "gives n - k = -6"),
-        ({"k": 13}, "n - k of at least 3 that divides 3n; n = 24, k = 13 gives n - k = 11"),
+        ({"k": 24}, "give n - k = 0"),
+        ({"k": 30}, "give n - k = -6"),
+        ({"k": 13}, "n - k must be at least 3 and divide 3n; n = 24, k = 13 give n - k = 11"),
         ({"snr_db": float("inf")}, "snr_db must be a number of at least -100 and at most 100, found inf"),
         ({"burst_std": -1.0}, "burst_std must be a number of at least 0, found -1.0"),
         ({"burst_probability": 2.0}, "burst_probability must be a number of at least 0 and at most 1"),
@@ -183,9 +184,9 @@ def test_refuses(options: dict, fragment: str) -> None:
 
 def test_refuses_words_of_the_wrong_length() -> None:
     code = LdpcCode.random(12, 6)
-    with pytest.raises(ModelError, match="a message has 6 bits"):
+    with pytest.raises(ModelError, match="A message must have 6 bits"):
         code.encode(np.zeros(5, int))
     with pytest.raises(ModelError, match="each 0 or 1"):
         code.encode(np.full(code.dimension, 2))
-    with pytest.raises(ModelError, match=r"received words need shape \[N, 12\], found \(12,\)"):
+    with pytest.raises(ModelError, match=r"Received words must have shape \[N, 12\], found \(12,\)"):
         code.graphs(np.zeros(12), BurstyChannel())

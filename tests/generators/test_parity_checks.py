@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 
 import numpy as np
 import pytest
@@ -39,11 +38,11 @@ def test_long_codes_have_no_four_cycles(size: tuple[int, int]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("per_check", [6, 30])
-def test_a_million_bits_take_seconds(per_check: int) -> None:
+def test_a_million_bits_take_no_loop_over_bits(per_check: int, lines_run) -> None:
     n = 1_000_000
-    start = time.process_time()
-    code = LdpcCode.random(n, n - 3 * n // per_check, seed=1)
-    assert time.process_time() - start < 5
+    codes = []
+    assert lines_run(lambda: codes.append(LdpcCode.random(n, n - 3 * n // per_check, seed=1))) < n / 10
+    code = codes[0]
     assert set(np.diff(code.check_ptr).tolist()) == {per_check}
     assert set(np.bincount(code.bits).tolist()) == {3}
     checks = code.bits.reshape(-1, per_check)
@@ -75,12 +74,12 @@ def test_irregular_codes_have_their_degrees() -> None:
 @pytest.mark.parametrize(
     ("bits", "checks", "sentence"),
     [
-        ([2, 2], [3], "the bits have 4 edges and the checks 3"),
-        ([2, 2], [4], "a bit of degree 2 needs as many of the others, found 1"),
-        ([1, 1], [3, -1], "the degrees of the checks are a list of whole numbers above 0"),
-        ([1.5, 1.5], [3], "the degrees of the bits are a list of whole numbers above 0"),
-        ([], [], "the degrees of the bits are a list"),
-        ([3, 3, 1, 1, 1], [4, 4, 1], "no code was found"),
+        ([2, 2], [3], "The degrees of the bits sum to 4 and those of the checks to 3"),
+        ([2, 2], [4], "A bit has degree 2, which exceeds the number of checks, 1"),
+        ([1, 1], [3, -1], "The degrees of the checks must be a list of whole numbers above 0"),
+        ([1.5, 1.5], [3], "The degrees of the bits must be a list of whole numbers above 0"),
+        ([], [], "The degrees of the bits must be a list"),
+        ([3, 3, 1, 1, 1], [4, 4, 1], "No code with these degrees"),
     ],
 )
 def test_refuses_degrees(bits: list, checks: list, sentence: str) -> None:

@@ -43,7 +43,7 @@ def test_one_many_and_prefix() -> None:
     [
         ({"num_vars": 1}, "num_vars must be a whole number of at least 2, found 1"),
         ({"k": 1}, "k must be a whole number of at least 2, found 1"),
-        ({"k": 9}, "k must be at most the number of variables, found 9 for 5 variables"),
+        ({"k": 9}, "k must be at most 5, the number of variables; found 9"),
         ({"ratio": -1.0}, "ratio must be a number of at least 0, found -1.0"),
         ({"num_clauses": 1.5}, "num_clauses must be a whole number of at least 0, found 1.5"),
         ({"weight": float("nan")}, "weight must be a number of at least 0, found nan"),

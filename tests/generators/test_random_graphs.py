@@ -56,7 +56,7 @@ def test_one_many_and_prefix() -> None:
     [
         ({"num_vars": 0}, "num_vars must be a whole number of at least 1, found 0"),
         ({"num_factors": -1}, "num_factors must be a whole number of at least 0, found -1"),
-        ({"arity": 9}, "arity must be at most the number of variables, found 9 for 6 variables"),
+        ({"arity": 9}, "arity must be at most 6, the number of variables; found 9"),
         ({"arity": -1}, "arity must be a whole number of at least 0, found -1"),
         ({"arity": (3, 1)}, "arity must be a pair (low, high) with low <= high"),
         ({"zeros": -0.1}, "zeros must be a number of at least 0 and at most 1"),

@@ -49,7 +49,7 @@ def test_one_many_and_prefix() -> None:
         ({"num_vars": 0}, "num_vars must be a whole number of at least 1, found 0"),
         ({"card": 0}, "card must be a whole number of at least 1, found 0"),
         ({"card": (3, 2)}, "card must be a pair (low, high) with low <= high, found (3, 2)"),
-        ({"card": (1, 2, 3)}, "card must be a number or a pair (low, high)"),
+        ({"card": (1, 2, 3)}, "card must be a whole number or a pair (low, high)"),
         ({"zeros": 1.5}, "zeros must be a number of at least 0 and at most 1, found 1.5"),
         ({"strength": -1}, "strength must be a number of at least 0, found -1"),
         ({"count": -3}, "count must be a whole number of at least 1, found -3"),

@@ -51,17 +51,17 @@ def test_numbers_that_were_floats_come_back_bit_for_bit() -> None:
 
 @pytest.mark.parametrize("value", [-720.0, 710.0])
 def test_what_a_float_cannot_hold(value: float) -> None:
-    with pytest.raises(ef.ModelError, match=r"outside the range of 64-bit numbers .* scale the factors first"):
+    with pytest.raises(ef.ModelError, match=r"outside of the range of 64-bit numbers .* Scale the factors first"):
         linear(np.array([value]), "it")
 
 
 def test_names() -> None:
     assert variable_names(["a", 1, (0, 1)]) == {"a": "a", 1: "1", (0, 1): "(0, 1)"}
-    with pytest.raises(ef.ModelError, match="would both be called '1'"):
+    with pytest.raises(ef.ModelError, match="would both have the name '1'"):
         variable_names([1, "1"])
     assert state_names("v", [0, 1, 2]) == 3
     assert state_names("v", [np.int64(0), 1]) == 2
     assert state_names("v", [1, 0]) == ["1", "0"]
     assert state_names("v", [False, True]) == ["False", "True"]
-    with pytest.raises(ef.ModelError, match="two states of variable v would be called '1'"):
+    with pytest.raises(ef.ModelError, match="Two states of variable v would have the name '1'"):
         state_names("v", [1, "1"])

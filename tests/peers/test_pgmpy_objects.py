@@ -61,7 +61,7 @@ def assert_same_answers(model: Any, graph: ef.FactorGraph, names: list[str] | No
 
 
 def test_a_bayesian_network() -> None:
-    g = ef.from_pgmpy(lawn())
+    g = ef.interop.from_pgmpy(lawn())
     assert g.structure.variable_names == ("rain", "wet", "sprinkler")
     assert g.structure.state_names == (("no", "yes"), ("dry", "wet"), ("off", "low", "high"))
     assert [g.structure.scope(a).tolist() for a in range(3)] == [[0], [0, 2, 1], [2]]  # the child comes last
@@ -74,8 +74,8 @@ def test_a_bayesian_network() -> None:
 
 
 def test_there_and_back() -> None:
-    g = ef.from_pgmpy(lawn())
-    model = ef.to_pgmpy(g, "bayesian")
+    g = ef.interop.from_pgmpy(lawn())
+    model = ef.interop.to_pgmpy(g, "bayesian")
     assert model.check_model()
     assert isinstance(model, DiscreteBayesianNetwork)
     assert list(model.nodes()) == list(g.structure.variable_names)
@@ -83,7 +83,7 @@ def test_there_and_back() -> None:
     for node in lawn().nodes():
         assert model.get_cpds(node) == lawn().get_cpds(node)
         np.testing.assert_allclose(model.get_cpds(node).values, lawn().get_cpds(node).values, rtol=0, atol=1e-15)
-    assert ef.from_pgmpy(model) == g
+    assert ef.interop.from_pgmpy(model) == g
 
 
 def test_states_that_are_numbers_and_truth_values() -> None:
@@ -94,7 +94,7 @@ def test_states_that_are_numbers_and_truth_values() -> None:
         TabularCPD("b", 2, [[0.3, 0.4], [0.7, 0.6]], ["a"], [2], state_names={"b": [1, 2], "a": [True, False]}),
         TabularCPD(7, 3, [[0.2], [0.3], [0.5]]),
     )
-    g = ef.from_pgmpy(model)
+    g = ef.interop.from_pgmpy(model)
     assert g.structure.variable_names == ("a", "b", "7")
     assert g.structure.state_names == (("True", "False"), ("1", "2"), None)
     with pytest.raises(ef.ModelError, match="can be read as a name or as a place"):
@@ -108,7 +108,7 @@ def test_orders_of_states_that_differ_are_made_the_same() -> None:
         TabularCPD("a", 2, [[0.1], [0.9]], state_names={"a": ["x", "y"]}),
         TabularCPD("b", 2, [[0.3, 0.4], [0.7, 0.6]], ["a"], [2], state_names={"b": ["u", "v"], "a": ["y", "x"]}),
     )
-    g = ef.from_pgmpy(model)
+    g = ef.interop.from_pgmpy(model)
     assert math.exp(g.log_score({"a": "x", "b": "u"})) == pytest.approx(0.1 * 0.4)
 
 
@@ -131,70 +131,70 @@ def two_factors(first: list, second: list) -> Any:
     ],
 )
 def test_states_by_name_or_by_place(first: list, second: list, score: float) -> None:
-    g = ef.from_pgmpy(two_factors(first, second))
+    g = ef.interop.from_pgmpy(two_factors(first, second))
     assert math.exp(g.log_score([0, 0])) == pytest.approx(score)
 
 
 def test_states_that_do_not_fit_together() -> None:
     with pytest.raises(ef.ModelError, match=r"the states \['x', 'y'\] in one factor and \['x', 'z'\] in another"):
-        ef.from_pgmpy(two_factors(["x", "y"], ["x", "z"]))
+        ef.interop.from_pgmpy(two_factors(["x", "y"], ["x", "z"]))
 
 
 def test_a_distribution_that_does_not_sum_to_one() -> None:
     model = DiscreteBayesianNetwork([("a", "b")])
     model.add_cpds(TabularCPD("a", 2, [[0.1], [0.9]]), TabularCPD("b", 2, [[0.1, 0.5], [0.9, 0.2]], ["a"], [2]))
     with pytest.raises(ef.ModelError, match=r"'b' that sum to 1 given state 1 of a, found a sum of 0\.7"):
-        ef.from_pgmpy(model)
+        ef.interop.from_pgmpy(model)
 
 
 def test_a_model_in_the_wrong_place_is_told_the_way() -> None:
     with pytest.raises(ef.ModelError, match="found a DiscreteBayesianNetwork of pgmpy; from_pgmpy makes"):
         ef.solve(lawn())
     with pytest.raises(ef.ModelError, match="is a model of pgmpy, which from_pgmpy reads"):
-        ef.from_networkx(lawn())
+        ef.interop.from_networkx(lawn())
 
 
 def test_networks_that_are_incomplete() -> None:
     model = DiscreteBayesianNetwork([("a", "b")])
     with pytest.raises(ef.ModelError, match="variable 'a' has no distribution"):
-        ef.from_pgmpy(model)
+        ef.interop.from_pgmpy(model)
     model.add_cpds(TabularCPD("a", 2, [[0.1], [0.9]]), TabularCPD("b", 2, [[0.1], [0.9]]))
     with pytest.raises(ef.ModelError, match=r"'b' is given \[\], but its parents in the network are \['a'\]"):
-        ef.from_pgmpy(model)
+        ef.interop.from_pgmpy(model)
     model.remove_cpds("b")
     model.add_cpds(TabularCPD("b", 2, [[0.1] * 3, [0.9] * 3], ["a"], [3]))
     with pytest.raises(ef.ModelError, match="'a' has the states"):
-        ef.from_pgmpy(model)
+        ef.interop.from_pgmpy(model)
 
 
 def test_other_models_are_refused() -> None:
     for model in (DynamicBayesianNetwork(), LinearGaussianBayesianNetwork([("a", "b")])):
         with pytest.raises(ef.ModelError, match="is no product of tables"):
-            ef.from_pgmpy(model)
+            ef.interop.from_pgmpy(model)
     with pytest.raises(ef.ModelError, match="expected a model of pgmpy, found 3"):
-        ef.from_pgmpy(3)
+        ef.interop.from_pgmpy(3)
 
 
 def test_naive_bayes() -> None:
     model = NaiveBayes(feature_vars=["x"], dependent_var="y")
     model.add_cpds(TabularCPD("y", 2, [[0.5], [0.5]]), TabularCPD("x", 2, [[0.3, 0.4], [0.7, 0.6]], ["y"], [2]))
-    assert ef.from_pgmpy(model).num_factors == 2
+    assert ef.interop.from_pgmpy(model).num_factors == 2
 
 
 def test_no_bayesian_network() -> None:
     g = ef.FactorGraph([2, 2], [([0], [1.0, 3.0]), ([0, 1], [[2.0, 1.0], [1.0, 2.0]])])
     with pytest.raises(ef.ModelError, match="no axis sums to 1"):
-        ef.to_pgmpy(g, "bayesian")
+        ef.interop.to_pgmpy(g, "bayesian")
     with pytest.raises(ef.ModelError, match="cannot hold evidence"):
-        ef.to_pgmpy(ef.from_pgmpy(lawn()).condition({"rain": "no"}), "bayesian")
+        ef.interop.to_pgmpy(ef.interop.from_pgmpy(lawn()).condition({"rain": "no"}), "bayesian")
     with pytest.raises(ef.OptionError, match="choose from: bayesian, markov, factor-graph"):
-        ef.to_pgmpy(g, "junction")
+        ef.interop.to_pgmpy(g, "junction")
 
 
 def test_noisy_or_becomes_a_table() -> None:
     causes = [(["a"], [0.9, 0.1]), (["b"], [0.8, 0.2])]
     g = ef.FactorGraph({"a": 2, "b": 2, "c": 2}, [*causes, (["c", "a", "b"], ef.NoisyOr(0.1, [0.2, 0.3]))])
-    model = ef.to_pgmpy(g, "bayesian")
+    model = ef.interop.to_pgmpy(g, "bayesian")
     assert model.check_model()
     assert_same_answers(model, g)
 
@@ -211,20 +211,20 @@ FILES = {file.name.partition(".")[0]: file for file in bnlearn_files()}
 @pytest.mark.parametrize("name", FILES)
 def test_networks_of_bnlearn_there_and_back(name: str) -> None:
     g = ef.read_graph(FILES[name])
-    model = ef.to_pgmpy(g, "bayesian")
+    model = ef.interop.to_pgmpy(g, "bayesian")
     started = time.process_time()
-    assert ef.from_pgmpy(model) == g  # bit for bit
+    assert ef.interop.from_pgmpy(model) == g  # bit for bit
     assert time.process_time() - started < 2.0
-    assert ef.from_networkx(ef.to_networkx(g)) == g
+    assert ef.interop.from_networkx(ef.interop.to_networkx(g)) == g
     if find_spec("pyagrum"):
-        assert ef.from_pyagrum(ef.to_pyagrum(g, "bayesian")) == g
+        assert ef.interop.from_pyagrum(ef.interop.to_pyagrum(g, "bayesian")) == g
 
 
 @pytest.mark.parametrize("name", ["asia", "alarm"])
 def test_a_network_that_pgmpy_has_read(name: str, tmp_path: Path) -> None:
     g = ef.read_graph(FILES[name])
     ef.write_graph(g, tmp_path / "plain.bif")
-    theirs = ef.from_pgmpy(BIFReader(str(tmp_path / "plain.bif")).get_model())
+    theirs = ef.interop.from_pgmpy(BIFReader(str(tmp_path / "plain.bif")).get_model())
     assert set(theirs.structure.variable_names) == set(g.structure.variable_names)
     ours, read = ef.solve(g, "MAR", "exact").marginals, ef.solve(theirs, "MAR", "exact").marginals
     for variable in g.structure.variable_names:
@@ -238,12 +238,12 @@ def test_a_network_that_pgmpy_has_read(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["markov", "factor-graph"])
 def test_any_model_there_and_back(model: ef.FactorGraph, kind: str) -> None:
-    made = ef.to_pgmpy(model, kind)
+    made = ef.interop.to_pgmpy(model, kind)
     assert made.check_model()
     assert isinstance(made, DiscreteMarkovNetwork if kind == "markov" else FactorGraph)
     log_z = ef.solve(model, "PR", "brute").log_z
     assert math.log(made.get_partition_function()) == pytest.approx(log_z, abs=1e-9)
-    back = ef.from_pgmpy(made)
+    back = ef.interop.from_pgmpy(made)
     assert back.structure.variable_names == tuple(f"x{i}" for i in range(model.num_vars))
     assert back.structure.state_names is None
     np.testing.assert_array_equal(back.card, model.card)
@@ -263,11 +263,11 @@ def test_several_factors_over_the_same_variables(kind: str) -> None:
     table = [[1.0, 2.0], [3.0, 4.0]]
     pairs = [(["a", "b"], table), (["b", "a"], table), (["a", "b"], table), (["b", "a"], np.transpose(table))]
     g = ef.FactorGraph({"a": 2, "b": 2}, [*pairs, ([], [5.0])])
-    made = ef.to_pgmpy(g, kind)
+    made = ef.interop.to_pgmpy(g, kind)
     assert made.check_model()
     assert len(made.factors) == (4 if kind == "markov" else 3)  # two are equal; the first has the constant besides
     assert made.get_partition_function() == pytest.approx(math.exp(ef.solve(g, "PR", "brute").log_z))
-    assert ef.solve(ef.from_pgmpy(made), "PR", "brute").log_z == pytest.approx(ef.solve(g, "PR", "brute").log_z)
+    assert ef.solve(ef.interop.from_pgmpy(made), "PR", "brute").log_z == pytest.approx(ef.solve(g, "PR", "brute").log_z)
 
 
 @pytest.mark.parametrize("kind", ["markov", "factor-graph"])
@@ -277,10 +277,10 @@ def test_evidence_kinds_and_variables_in_no_factor(kind: str) -> None:
         [(["a", "b", "c"], ef.Parity()), (["c", "d"], [[1.0, 2.0, 0.0], [3.0, 1.0, 1.0]])], name="mixed",
     )  # fmt: skip
     seen = g.condition({"d": "x"})
-    made = ef.to_pgmpy(seen, kind)
+    made = ef.interop.to_pgmpy(seen, kind)
     assert made.check_model()
     assert made.name == "mixed"
-    back = ef.from_pgmpy(made)
+    back = ef.interop.from_pgmpy(made)
     assert back.name == "mixed"
     assert back.structure.variable_names == g.structure.variable_names
     assert back.structure.state_names[3] == ("x", "y", "z")
@@ -293,18 +293,18 @@ def test_evidence_kinds_and_variables_in_no_factor(kind: str) -> None:
 def test_what_does_not_fit() -> None:
     wide = ef.FactorGraph([2] * 30, [(range(30), ef.Parity())])
     with pytest.raises(ef.ModelError, match=r"2\^30 entries; a DiscreteMarkovNetwork of pgmpy holds it as a table"):
-        ef.to_pgmpy(wide, "markov")
+        ef.interop.to_pgmpy(wide, "markov")
     with pytest.raises(ef.ModelError, match=r"exp\(900\) is outside the range.* scale the factors first"):
-        ef.to_pgmpy(ef.FactorGraph([2], [([0], [900.0, 0.0])], log=True), "factor-graph")
+        ef.interop.to_pgmpy(ef.FactorGraph([2], [([0], [900.0, 0.0])], log=True), "factor-graph")
 
 
 def test_factor_graphs_of_pgmpys_own_making() -> None:
-    markov = ef.to_pgmpy(ef.generators.random_tree(5, card=(2, 3), seed=1), "markov")
+    markov = ef.interop.to_pgmpy(ef.generators.random_tree(5, card=(2, 3), seed=1), "markov")
     labelled = markov.to_factor_graph()  # its factor nodes are text
-    assert ef.from_pgmpy(labelled) == ef.from_pgmpy(markov)
+    assert ef.interop.from_pgmpy(labelled) == ef.interop.from_pgmpy(markov)
     tree = markov.to_junction_tree()
-    marginals = ef.solve(ef.from_pgmpy(markov), "MAR", "brute").marginals
-    others = ef.solve(ef.from_pgmpy(tree), "MAR", "brute").marginals
+    marginals = ef.solve(ef.interop.from_pgmpy(markov), "MAR", "brute").marginals
+    others = ef.solve(ef.interop.from_pgmpy(tree), "MAR", "brute").marginals
     for i in range(5):
         np.testing.assert_allclose(marginals[f"x{i}"], others[f"x{i}"], atol=1e-12)
 
@@ -314,11 +314,11 @@ def test_incomplete_markov_networks_and_factor_graphs() -> None:
     markov.add_node("c")
     markov.add_factors(DiscreteFactor(["a", "b"], [2, 2], np.ones(4)))
     with pytest.raises(ef.ModelError, match="variable 'c' is in no factor, so nothing says how many states it has"):
-        ef.from_pgmpy(markov)
+        ef.interop.from_pgmpy(markov)
     graph, factor = FactorGraph(), DiscreteFactor(["a", "b"], [2, 2], np.ones(4))
     graph.add_nodes_from(["a", "b", factor])
     graph.add_edges_from([("a", factor), ("b", factor)])
     with pytest.raises(ef.ModelError, match="is in no factor of the graph"):
-        ef.from_pgmpy(graph)
+        ef.interop.from_pgmpy(graph)
     graph.add_factors(factor)
-    assert ef.from_pgmpy(graph).num_factors == 1
+    assert ef.interop.from_pgmpy(graph).num_factors == 1

@@ -68,7 +68,7 @@ def test_a_pandas_frame_serves_as_data_and_as_evidence(names: dict[str, object])
 
     graph = ef.read_graph("lawn.bif")
     seen = pd.DataFrame({"season": ["dry", "rainy", "dry"], "lawn": ["wet", "wet", None]})
-    answers = ef.solve_many(graph, seen, ["rain"])
+    answers = ef.solve(graph, evidence=seen, targets=["rain"])
     assert answers.marginals["rain"][:, 1].round(4).tolist() == [0.1859, 0.9545, 0.1]
     assert len(answers.to_frame()) == 3
     drawn = ef.sample(graph, 50, seed=1).to_frame()

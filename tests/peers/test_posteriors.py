@@ -29,7 +29,7 @@ def test_posteriors_given_ten_random_sets_of_evidence(file: Path) -> None:
     states = np.full((SETS, graph.num_vars), -1)
     for row, evidence in zip(states, sets, strict=True):
         row[list(evidence)] = list(evidence.values())
-    many = ef.solve_many(graph, states, solver=LIMIT)
+    many = ef.solve(graph, "MAR", LIMIT, evidence=states)
     for b, evidence in enumerate(sets):
         theirs = np.concatenate(posteriors(engine, graph.num_vars, evidence))
         one = ef.solve(graph.condition(StateNumbers(evidence)), "MAR", LIMIT)

@@ -51,7 +51,7 @@ def assert_same_answers(model: Any, graph: ef.FactorGraph, evidence: dict[str, i
 
 def test_a_bayesian_network() -> None:
     bn = network()
-    g = ef.from_pyagrum(bn)
+    g = ef.interop.from_pyagrum(bn)
     assert g.name == "mixed"
     assert g.structure.variable_names == ("range", "named", "whole", "interval", "plain")
     assert g.structure.state_names == (
@@ -70,14 +70,14 @@ def test_a_bayesian_network() -> None:
 
 def test_there_and_back() -> None:
     theirs = network()
-    g = ef.from_pyagrum(theirs)
-    bn = ef.to_pyagrum(g, "bayesian")
+    g = ef.interop.from_pyagrum(theirs)
+    bn = ef.interop.to_pyagrum(g, "bayesian")
     assert isinstance(bn, gum.BayesNet)
     assert bn.property("name") == "mixed"
     assert bn.check() == ()
     assert bn.cpt("named").names == theirs.cpt("named").names
     np.testing.assert_allclose(bn.cpt("named").toarray(), theirs.cpt("named").toarray(), rtol=0, atol=1e-16)
-    assert ef.from_pyagrum(bn) == g
+    assert ef.interop.from_pyagrum(bn) == g
 
 
 def test_computed_distributions_become_tables() -> None:
@@ -92,7 +92,7 @@ def test_computed_distributions_become_tables() -> None:
     bn.addArc("z", "p")
     for name in "xyz":
         bn.cpt(name).fillWith([0.3, 0.7])
-    g = ef.from_pyagrum(bn)
+    g = ef.interop.from_pyagrum(bn)
     np.testing.assert_allclose(np.exp(g.log_table(3)).sum(axis=-1), 1.0)
     np.testing.assert_allclose(np.exp(g.log_table(3))[0, 0], [0.9, 0.1])
     assert_same_answers(bn, g)
@@ -101,20 +101,20 @@ def test_computed_distributions_become_tables() -> None:
 def test_noisy_or_there() -> None:
     causes = [(["a"], [0.9, 0.1]), (["b"], [0.8, 0.2])]
     g = ef.FactorGraph({"a": 2, "b": 2, "c": 2}, [*causes, (["c", "a", "b"], ef.NoisyOr(0.1, [0.2, 0.3]))])
-    assert_same_answers(ef.to_pyagrum(g, "bayesian"), g)
+    assert_same_answers(ef.interop.to_pyagrum(g, "bayesian"), g)
 
 
 def test_small_probabilities_keep_double_precision() -> None:
     p = 0.1234567890123456789e-30
     g = ef.FactorGraph({"a": 2, "b": 2}, [(["a"], [p, 1 - p]), (["a", "b"], [[0.1, 0.9], [1.0, 0.0]])])
-    back = ef.from_pyagrum(ef.to_pyagrum(g, "bayesian"))
+    back = ef.interop.from_pyagrum(ef.interop.to_pyagrum(g, "bayesian"))
     np.testing.assert_array_equal(back.log_phi, g.log_phi)
 
 
 def test_any_model_there_and_back(model: ef.FactorGraph) -> None:
-    mrf = ef.to_pyagrum(model, "markov")
+    mrf = ef.interop.to_pyagrum(model, "markov")
     assert isinstance(mrf, gum.MarkovRandomField)
-    back = ef.from_pyagrum(mrf)
+    back = ef.interop.from_pyagrum(mrf)
     assert_same_answers(mrf, back)
     np.testing.assert_array_equal(back.card, model.card)
     ours, theirs = ef.solve(model, "MAR", "brute"), ef.solve(back, "MAR", "brute")
@@ -130,8 +130,8 @@ def test_evidence_kinds_equal_scopes_and_variables_in_no_factor() -> None:
     )  # fmt: skip
     seen = g.condition({"d": "x"})
     for graph in (g, seen):
-        mrf = ef.to_pyagrum(graph, "markov")
-        back = ef.from_pyagrum(mrf)
+        mrf = ef.interop.to_pyagrum(graph, "markov")
+        back = ef.interop.from_pyagrum(mrf)
         assert back.structure.variable_names == g.structure.variable_names
         assert back.structure.state_names[3] == ("x", "y", "z")
         assert ef.solve(back, "PR", "brute").log_z == pytest.approx(ef.solve(graph, "PR", "brute").log_z)
@@ -144,17 +144,17 @@ def test_what_is_refused() -> None:
     bn = gum.fastBN("a{x|y}->b")
     bn.cpt("b").fillWith([0.5, 0.5, 0.5, 0.25])
     with pytest.raises(ef.ModelError, match=r"'b' that sum to 1 given state 1 of a, found a sum of 0\.75"):
-        ef.from_pyagrum(bn)
+        ef.interop.from_pyagrum(bn)
     with pytest.raises(ef.ModelError, match="found a BayesNet of pyagrum; from_pyagrum makes a FactorGraph of it"):
         ef.solve(bn)
     with pytest.raises(ef.ModelError, match="expected a BayesNet or a MarkovRandomField of pyAgrum, found 3"):
-        ef.from_pyagrum(3)
+        ef.interop.from_pyagrum(3)
     with pytest.raises(ef.ModelError, match="expected a BayesNet or a MarkovRandomField of pyAgrum"):
-        ef.from_pyagrum(gum.DAG())
+        ef.interop.from_pyagrum(gum.DAG())
     g = ef.FactorGraph([2] * 30, [(range(30), ef.Parity())])
     with pytest.raises(ef.ModelError, match=r"2\^30 entries; a MarkovRandomField of pyAgrum holds it as a table"):
-        ef.to_pyagrum(g, "markov")
+        ef.interop.to_pyagrum(g, "markov")
     with pytest.raises(ef.ModelError, match="1 factors for 30 variables"):
-        ef.to_pyagrum(ef.FactorGraph([2] * 30, [([0], [0.5, 0.5])]), "bayesian")
+        ef.interop.to_pyagrum(ef.FactorGraph([2] * 30, [([0], [0.5, 0.5])]), "bayesian")
     with pytest.raises(ef.OptionError, match="choose from: bayesian, markov"):
-        ef.to_pyagrum(g, "factor-graph")
+        ef.interop.to_pyagrum(g, "factor-graph")

@@ -22,7 +22,7 @@ IN, OVER, OF = ("variable", "in", "factor"), ("factor", "over", "variable"), ("e
 
 
 def test_shapes_and_values(model: ef.FactorGraph) -> None:
-    data = ef.to_pyg(model, floor=None)
+    data = ef.interop.to_pyg(model, floor=None)
     s = model.structure
     assert data.validate()
     assert data["variable"].num_nodes == s.num_vars
@@ -40,7 +40,7 @@ def test_shapes_and_values(model: ef.FactorGraph) -> None:
 
 
 def test_ragged_tables_are_nodes(model: ef.FactorGraph) -> None:
-    data = ef.to_pyg(model, tables="ragged", floor=-20.0)
+    data = ef.interop.to_pyg(model, tables="ragged", floor=-20.0)
     assert data.validate()
     assert data["entry"].num_nodes == model.structure.num_entries
     np.testing.assert_allclose(data["entry"].log_value, np.maximum(model.log_phi, -20.0), rtol=1e-6)
@@ -50,7 +50,7 @@ def test_ragged_tables_are_nodes(model: ef.FactorGraph) -> None:
 
 def test_a_network_runs_on_a_batch_without_nan() -> None:
     graphs = [ef.generators.random_graph(8, 10, arity=(1, 3), card=(2, 3), zeros=0.3, seed=n) for n in range(3)]
-    batch = Batch.from_data_list([ef.to_pyg(g, width=27) for g in graphs])
+    batch = Batch.from_data_list([ef.interop.to_pyg(g, width=27) for g in graphs])
     assert batch["variable"].num_nodes == 24
     assert batch[IN].edge_index[0].max() >= 16
     torch.manual_seed(0)
@@ -59,13 +59,13 @@ def test_a_network_runs_on_a_batch_without_nan() -> None:
                 {IN: batch[IN].edge_index, OVER: batch[OVER].edge_index})  # fmt: skip
     assert out["variable"].shape == (24, 8)
     assert torch.isfinite(out["variable"]).all()
-    ragged = Batch.from_data_list([ef.to_pyg(g, tables="ragged") for g in graphs])
+    ragged = Batch.from_data_list([ef.interop.to_pyg(g, tables="ragged") for g in graphs])
     assert ragged[OF].edge_index[1].max() == ragged["factor"].num_nodes - 1
 
 
 def test_evidence_and_other_kinds() -> None:
     g = ef.FactorGraph({"a": 2, "b": 2, "c": 2}, [(["a", "b", "c"], ef.Parity())])
-    data = ef.to_pyg(g.condition({"b": 1}))
+    data = ef.interop.to_pyg(g.condition({"b": 1}))
     assert data["variable"].observed.tolist() == [-1, 1, -1]
     assert data[IN].edge_index[0].tolist() == [0, 2]
     assert data["factor"].log_table.tolist() == [[-30.0, 0.0, 0.0, -30.0]]
@@ -74,13 +74,13 @@ def test_evidence_and_other_kinds() -> None:
 def test_what_is_refused() -> None:
     g = ef.generators.random_tree(4, card=3, seed=1)
     with pytest.raises(ef.ModelError, match="9 table entries and the rows are to have 4"):
-        ef.to_pyg(g, width=4)
+        ef.interop.to_pyg(g, width=4)
     with pytest.raises(ef.OptionError, match="'padded' or 'ragged', found 'flat'"):
-        ef.to_pyg(g, tables="flat")
+        ef.interop.to_pyg(g, tables="flat")
     with pytest.raises(ef.OptionError, match="ragged tables have none"):
-        ef.to_pyg(g, tables="ragged", width=3)
+        ef.interop.to_pyg(g, tables="ragged", width=3)
     with pytest.raises(ef.ModelError, match=r"2\^30 entries; a HeteroData holds it as a table"):
-        ef.to_pyg(ef.FactorGraph([2] * 30, [(range(30), ef.Parity())]))
+        ef.interop.to_pyg(ef.FactorGraph([2] * 30, [(range(30), ef.Parity())]))
     wide = ef.FactorGraph([2] * 20, [(range(20), np.ones(2**20)), *[([i % 20], [1, 2]) for i in range(300)]])
     with pytest.raises(ef.ModelError, match='tables="ragged"'):
-        ef.to_pyg(wide)
+        ef.interop.to_pyg(wide)

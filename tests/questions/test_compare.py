@@ -14,7 +14,7 @@ def grid() -> ef.FactorGraph:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Broken(ef.GraphSolver):
+class Broken(ef.solvers.GraphSolver):
     """A solver with a defect."""
 
     tasks = (ef.Task.MAR,)

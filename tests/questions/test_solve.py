@@ -4,13 +4,12 @@ import contextlib
 import dataclasses
 import json
 import math
-import os
 import pickle
 import re
 import signal
-import threading
 import time
 from dataclasses import dataclass
+from types import FunctionType
 
 import numpy as np
 import pytest
@@ -63,7 +62,7 @@ def test_mpe_is_map(pair: FactorGraph) -> None:
         ({"time_limit": float("nan")}, "time limit"),
         ({"time_limit": "1"}, "the time limit must be a number of seconds >= 0, found '1'"),
         ({"seed": 1.5}, "the seed must be a whole number, found 1.5"),
-        ({"device": None}, "the device must be a name such as cpu or cuda, found None"),
+        ({"device": None}, "The device must be a name such as cpu or cuda, found None"),
         ({"dtype": "float16"}, "float32 or float64"),
         ({"solver": "bp", "device": "cuda:77"}, "cuda:77"),
         ({"solver": "bp", "device": "tpu9"}, "no device 'tpu9'"),
@@ -227,14 +226,14 @@ class Counter(IterativeSolver[Count]):
 
     name = "counter"
     settle_at: int = 10**9
-    seconds: float = 0.0
     nan_at: int = 0
+    watch: FunctionType = lambda count: None  # is called with the number of iterations at every step
 
     def init(self, flat, task, context):
         return Count()
 
     def step(self, state, count):
-        time.sleep(self.seconds * count)
+        self.watch(count)
         state.n += count
         return np.array([0.0 if state.n >= self.settle_at else math.nan if state.n >= self.nan_at > 0 else 1.0])
 
@@ -242,13 +241,14 @@ class Counter(IterativeSolver[Count]):
         return [Estimate(status=ending.status[0], log_z=float(state.n), iterations=ending.iterations[0])]
 
 
-def test_loop_stops_for_each_reason() -> None:
+def test_loop_stops_for_each_reason(driven_time) -> None:
     graph = FactorGraph([2])
     assert solve(graph, "PR", Counter(settle_at=7)).status is Status.CONVERGED
     assert solve(graph, "PR", Counter(settle_at=7)).log_z == 7
     assert solve(graph, "PR", Counter(iterations=5)).status is Status.ITERATION_LIMIT
     assert solve(graph, "PR", Counter(iterations=0)).log_z == 0
-    late = solve(graph, "PR", Counter(iterations=10**6, seconds=0.01), time_limit=0.1)
+    slow = Counter(iterations=10**6, watch=lambda count: driven_time.advance(0.01 * count))
+    late = solve(graph, "PR", slow, time_limit=0.1)
     assert late.status is Status.TIME_LIMIT
     assert 0 < late.log_z < 100
     broken = solve(graph, "PR", Counter(nan_at=4))
@@ -257,8 +257,14 @@ def test_loop_stops_for_each_reason() -> None:
 
 
 def test_ctrl_c_returns_the_best_answer_so_far() -> None:
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-    result = solve(FactorGraph([2]), "PR", Counter(iterations=10**6, seconds=0.01))
+    made: list[int] = []
+
+    def press_ctrl_c(count: int) -> None:
+        made.append(count)
+        if len(made) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    result = solve(FactorGraph([2]), "PR", Counter(iterations=10**6, watch=press_ctrl_c))
     assert result.status is Status.INTERRUPTED
     assert result.log_z > 0
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -278,16 +284,17 @@ def test_progress_is_reported() -> None:
     assert seen[0][1] == 200
 
 
-def test_the_clock_stands_still_while_kernels_compile() -> None:
+def test_the_clock_stands_still_while_kernels_compile(driven_time) -> None:
     clock, before = Clock(1000.0), Pause.seconds
+    driven_time.advance(2.0)
     Pause.begin()
     Pause.begin()  # one kernel within another
-    time.sleep(0.05)
+    driven_time.advance(5.0)
     Pause.end()
     Pause.end()
-    paused = Pause.seconds - before
-    assert paused >= 0.05
-    assert clock.seconds + paused <= time.perf_counter() - clock.start
+    assert Pause.seconds - before == 5.0
+    assert clock.seconds == 2.0
+    assert clock.left == 998.0
 
 
 def test_auto_answers_whatever_happens_to_exact() -> None:
@@ -325,8 +332,6 @@ def test_clock() -> None:
 @pytest.mark.parametrize(
     ("solver", "given", "sentence"),
     [
-        ("bp", {"damping": 0.5}, 'damping, which is an option of bp; .* with the solver: solver="bp(damping=0.5)"'),
-        ("bp(iterations=5)", {"damping": 0.5}, 'solver="bp(iterations=5, damping=0.5)"'),
         ("bp", {"damping": 5}, "bp: damping must be at least 0.0 and below 1.0, found 5"),
         ("bp", {"dampin": 0.5}, "neither solve nor bp has dampin; did you mean damping? choose from: evidence, "),
         ("auto", {"timelimit": 3}, "neither solve nor auto has timelimit; did you mean time_limit?"),
@@ -357,8 +362,9 @@ def test_alarm_rings_until_it_is_heard() -> None:
 
 
 def test_an_iteration_that_would_end_far_too_late_is_not_begun() -> None:
-    from equifactor import SolveContext, Task
+    from equifactor import Task
     from equifactor.base.clock import Clock
+    from equifactor.solvers import SolveContext
     from equifactor.solvers.messages.bp import BeliefPropagation
 
     class Slow(BeliefPropagation):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
-import time
 from dataclasses import dataclass, field
+from types import FunctionType
 
 import numpy as np
 import pytest
 
-from equifactor import Clause, Estimate, FactorGraph, Parity, Result, Status, solve
+from equifactor import Clause, FactorGraph, Parity, Result, Status, solve
 from equifactor.generators import ising_grid, potts_grid
+from equifactor.solvers import Estimate
 from equifactor.solving.solver import IterativeSolver
 
 GRIDS = [ising_grid(4, 4, coupling_std=std, seed=n) for n, std in enumerate((0.2, 3.0, 0.5, 0.1, 1.0, 4.0, 0.3, 0.2))]
@@ -86,46 +85,46 @@ def test_networks_of_one_cardinality(solver: str) -> None:
 
 
 @dataclass
-class Climb:
-    """How far each graph has come."""
+class Counts:
+    """The iterations that each graph has made, and those that it needs."""
 
-    height: np.ndarray
-    top: np.ndarray
+    made: np.ndarray
+    needed: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
-class Climber(IterativeSolver[Climb]):
+class Counter(IterativeSolver[Counts]):
     """A graph of n variables settles after n iterations."""
 
-    name = "climber"
+    name = "counter"
     work: list = field(default_factory=list)  # how many variables went how many iterations, call by call
     most: float = 1e9
-    seconds: float = 0.0
+    watch: FunctionType = lambda count: None  # is called with the number of iterations at every step
 
     def init(self, flat, task, context):
-        return Climb(np.zeros(flat.num_graphs), np.array([g.num_vars for g in flat.graphs]))
+        return Counts(np.zeros(flat.num_graphs), np.array([g.num_vars for g in flat.graphs]))
 
     def step(self, state, count):
-        time.sleep(self.seconds * count)
-        self.work.append(state.top.sum() * count)
-        state.height = state.height + count
-        return (state.height < state.top).astype(float)
+        self.watch(count)
+        self.work.append(state.needed.sum() * count)
+        state.made = state.made + count
+        return (state.made < state.needed).astype(float)
 
     def take(self, state, graphs):
-        return state.height[graphs]
+        return state.made[graphs]
 
     def put(self, state, graphs, part):
-        state.height[graphs] = part
+        state.made[graphs] = part
 
     def batch_size(self, context):
         return self.most
 
     def finish(self, flat, state, task, ending):
-        rows = zip(ending.status, ending.iterations, state.height.tolist(), strict=True)
-        return [Estimate(status=status, iterations=n, log_z=height) for status, n, height in rows]
+        rows = zip(ending.status, ending.iterations, state.made.tolist(), strict=True)
+        return [Estimate(status=status, iterations=n, log_z=made) for status, n, made in rows]
 
 
-CLIMBS = [
+SIZES = [
     FactorGraph([2] * n, [([i], [1.0, 2.0]) for i in range(n)])
     for n in (4, 190, 3, 3, 20, 5, 150, 3, 3, 4, 3, 8, 3, 300)
 ]
@@ -133,9 +132,9 @@ CLIMBS = [
 
 @pytest.mark.parametrize("most", [0.0, 500.0, np.inf])
 def test_a_settled_graph_costs_nothing_more(most: float) -> None:
-    together, alone = Climber(most=most), Climber()
-    batch = solve(CLIMBS, "PR", together)
-    for got, want in zip(batch, [solve(graph, "PR", alone) for graph in CLIMBS], strict=True):
+    together, alone = Counter(most=most), Counter()
+    batch = solve(SIZES, "PR", together)
+    for got, want in zip(batch, [solve(graph, "PR", alone) for graph in SIZES], strict=True):
         assert (got.status, got.iterations, got.log_z) == (want.status, want.iterations, want.log_z)
         assert got.log_z == got.iterations
     assert batch[-1].status is Status.ITERATION_LIMIT
@@ -143,25 +142,33 @@ def test_a_settled_graph_costs_nothing_more(most: float) -> None:
 
 
 def test_a_state_that_cannot_be_divided_goes_on_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Climber, "take", IterativeSolver.take)
-    assert {result.iterations for result in solve(CLIMBS[:5], "PR", Climber())} == {200}
+    monkeypatch.setattr(Counter, "take", IterativeSolver.take)
+    assert {result.iterations for result in solve(SIZES[:5], "PR", Counter())} == {200}
 
 
-def test_all_batches_get_a_share_of_the_time() -> None:
-    results = solve(CLIMBS, "PR", Climber(most=0.0, seconds=0.003), time_limit=0.5)
+def test_all_batches_get_a_share_of_the_time(driven_time) -> None:
+    counter = Counter(most=0.0, watch=lambda count: driven_time.advance(0.003 * count))
+    results = solve(SIZES, "PR", counter, time_limit=0.5)
     assert {result.status for result in results} == {Status.CONVERGED, Status.TIME_LIMIT}
     assert all(result.iterations > 0 for result in results)
     assert min(r.iterations for r in results if r.status is Status.TIME_LIMIT) > 3
 
 
 def test_ctrl_c_stops_all_batches() -> None:
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-    results = solve(CLIMBS, "PR", Climber(most=0.0, seconds=0.01))
+    made = []
+
+    def press_ctrl_c(count: int) -> None:
+        made.append(count)
+        if sum(made) > 10:
+            signal.raise_signal(signal.SIGINT)
+            made.clear()
+
+    results = solve(SIZES, "PR", Counter(most=0.0, watch=press_ctrl_c))
     assert results[0].status is Status.CONVERGED
     assert results[-1].status is Status.INTERRUPTED
 
 
 def test_progress_counts_the_graphs_of_several_batches() -> None:
     seen: list = []
-    solve(CLIMBS[:3], "PR", Climber(most=0.0), progress=lambda *said: seen.append(said[:2]))
+    solve(SIZES[:3], "PR", Counter(most=0.0), progress=lambda *said: seen.append(said[:2]))
     assert seen == [(1, 3), (2, 3), (3, 3)]

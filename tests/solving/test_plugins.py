@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "my_solver.py"
 UNIFORM = '''
 from dataclasses import dataclass
-from equifactor import Estimate, GraphSolver, Marginals, Status, Task, register
+from equifactor.answers import Marginals
+from equifactor.solvers import Estimate
+from equifactor.solvers import GraphSolver, register
+from equifactor import Status, Task
 
 {above}
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +44,10 @@ import torch
 import equifactor as ef
 
 @dataclass(frozen=True, kw_only=True)
-class Settings(ef.NetworkConfig):
-    damping: float = ef.option(0.5, "where the damping starts", low=0.0, below=1.0)
+class Settings(ef.learned.NetworkConfig):
+    damping: float = ef.solvers.option(0.5, "where the damping starts", low=0.0, below=1.0)
 
-class Learned(ef.Network):
+class Learned(ef.learned.Network):
     config_class = Settings
 
     def __init__(self, config):
@@ -52,15 +55,15 @@ class Learned(ef.Network):
         self.keep = torch.nn.Parameter(torch.tensor(config.damping))
 
     def start(self, wiring):
-        return ef.NetworkState(wiring, wiring.uniform_messages())
+        return ef.learned.NetworkState(wiring, wiring.uniform_messages())
 
     def step(self, state):
         wiring, old = state.wiring, state.msg_fv
         new = wiring.normalize(wiring.reduce(wiring.outgoing(old)))
-        return ef.NetworkState(wiring, wiring.damp(new, old, self.keep))
+        return ef.learned.NetworkState(wiring, wiring.damp(new, old, self.keep))
 
 @dataclass(frozen=True, kw_only=True)
-class LearnedSolver(ef.NeuralBP):
+class LearnedSolver(ef.learned.NeuralBP):
     """Belief propagation with one learned damping."""
 
     network_class = Learned
@@ -214,15 +217,21 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (uniform() + "1 / 0\n", "mine.py:14: cannot be loaded: ZeroDivisionError: division by zero"),
-        ("import nothing_of_this_name\n", "mine.py:1: cannot be loaded: ModuleNotFoundError: No module named"),
-        ("x = 1\ndef f(:\n", "mine.py:2: cannot be loaded: SyntaxError: invalid syntax"),
-        ("raise SystemExit(3)\n", "mine.py:1: cannot be loaded: SystemExit: 3"),
-        ("import equifactor\n", "mine.py: registers no solver; put @equifactor.register("),
+        (uniform() + "1 / 0\n", "mine.py:14: this file cannot be loaded: ZeroDivisionError: division by zero"),
+        (
+            "import nothing_of_this_name\n",
+            "mine.py:1: this file cannot be loaded: ModuleNotFoundError: No module named",
+        ),
+        ("x = 1\ndef f(:\n", "mine.py:2: this file cannot be loaded: SyntaxError: invalid syntax"),
+        ("raise SystemExit(3)\n", "mine.py:1: this file cannot be loaded: SystemExit: 3"),
+        ("import equifactor\n", "mine.py: no solver is registered. Put @equifactor.solvers.register("),
         (uniform("bp"), "mine.py:Uniform and equifactor.solvers.messages.bp:BeliefPropagation of this package; rename"),
-        (uniform("two words"), "mine.py:5: cannot be loaded: a solver cannot be called 'two words'"),
-        ("import equifactor\nequifactor.register('x')(int)\n", "mine.py:2: cannot be loaded: x: int is not a solver"),
-        ("é".encode("latin-1"), "mine.py:1: cannot be loaded: SyntaxError: "),
+        (uniform("two words"), "mine.py:5: this file cannot be loaded: a solver cannot be called 'two words'"),
+        (
+            "import equifactor\nequifactor.register('x')(int)\n",
+            "mine.py:2: this file cannot be loaded: x: int is not a solver",
+        ),
+        ("é".encode("latin-1"), "mine.py:1: this file cannot be loaded: SyntaxError: "),
     ],
 )
 def test_a_bad_file_is_one_sentence(
@@ -248,38 +257,41 @@ def test_two_files_with_one_name(folder: Path, capsys: pytest.CaptureFixture[str
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "./flat.py"]) == 0
     assert main(["solvers", "--plugin", "flat.py", "--plugin", "again.py"]) == 3
     said = capsys.readouterr().err
-    assert "again.py:5: cannot be loaded: two solvers are called 'flat'" in said
+    assert "again.py:5: this file cannot be loaded: two solvers are called 'flat'" in said
     assert "again.py:Uniform and " in said
     assert "flat.py:Uniform; rename one of them" in said
 
 
 def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(folder / "site")
-    assert ef.parse_solver("her-flat").summary() == "Every state equally likely."
+    assert ef.solvers.parse_solver("her-flat").summary() == "Every state equally likely."
     with pytest.raises(ef.OptionError, match=r"did you mean her-flat\?"):
-        ef.parse_solver("her-flet")
+        ef.solvers.parse_solver("her-flet")
     (folder / "mine.py").write_text(uniform("her-net"))
     with pytest.raises(ef.FormatError, match=r"mine.py:5: .*'her-net': .* and her_package:Net of her-package 1\.5"):
         plugins.load_file("mine.py")
     points = folder / "site" / "her_package-1.5.dist-info" / "entry_points.txt"
     for text, words in (
-        ("x = her_package.nothing:X", "solver 'x' of her-package 1.5 cannot be loaded from her_package.nothing:X: Mod"),
-        ("x = her_package.flat:Status", "her_package.flat:Status is not a solver"),
+        ("x = her_package.nothing:X", "Solver 'x' of her-package 1.5 cannot be loaded from her_package.nothing:X: Mod"),
+        (
+            "x = her_package.flat:Status",
+            "expected a class derived from equifactor.solvers.Solver, found her_package.flat:Status",
+        ),
         ("bp = her_package.flat:Uniform", "'bp': that of her-package 1.5 and that of equifactor itself; rename one"),
     ):
         points.write_text(f"[{plugins.GROUP}]\n{text}\n")
         plugins.entry_points.cache_clear()
         with pytest.raises(ef.FormatError, match=words):
-            ef.parse_solver("x")
-    assert str(ef.parse_solver("bp")) == "bp"  # nobody asks installed packages for it
+            ef.solvers.parse_solver("x")
+    assert str(ef.solvers.parse_solver("bp")) == "bp"  # nobody asks installed packages for it
 
 
 def test_two_packages_with_one_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(folder / "more", "other-package", {"her-flat": "other_package.flat:Uniform"})
     monkeypatch.syspath_prepend(folder / "site")
     monkeypatch.syspath_prepend(folder / "more")
-    with pytest.raises(ef.FormatError, match=r"'her-flat': that of (her|other)-package 1\.5 and that of"):
-        ef.solver_names()
+    with pytest.raises(ef.FormatError, match=r"'her-flat', one from (her|other)-package 1\.5 and one from"):
+        ef.solvers.solver_names()
 
 
 def test_an_error_of_a_plugin_is_not_our_bug(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -288,7 +300,7 @@ def test_an_error_of_a_plugin_is_not_our_bug(folder: Path, capsys: pytest.Captur
     assert "mine.py:13: ZeroDivisionError: division by zero" in capsys.readouterr().err
     (folder / "other.py").write_text(uniform("other", body="return [0.5, 0.5]"))
     assert main(["solve", "models/grid.uai", "--plugin", "other.py", "--solver", "other"]) == 3
-    assert "other answered [0.5, 0.5]; expected an equifactor.Estimate" in capsys.readouterr().err
+    assert "other answered [0.5, 0.5]; expected an equifactor.solvers.Estimate" in capsys.readouterr().err
 
 
 def test_installed_packages_cost_nothing_where_nobody_asks(folder: Path) -> None:
@@ -313,7 +325,7 @@ def test_the_example_is_mean_field(folder: Path) -> None:
 def test_a_plugin_file_travels_with_its_job(folder: Path) -> None:
     from equifactor.data import Instance
     from equifactor.evaluation.jobs import make_jobs
-    from equifactor.workers.shipping import answer, ship
+    from equifactor.evaluation.shipped_jobs import answer, ship
 
     plugins.load_file(folder / "flat.py")
     (job,) = make_jobs([Instance("mine", "grid", folder / "models" / "grid.uai")], "MAR", ["flat"], 10.0)

@@ -7,8 +7,9 @@ from typing import Literal
 
 import pytest
 
-from equifactor import OptionError, option, parse_solver, register
+from equifactor import OptionError
 from equifactor.base.options import parse_value
+from equifactor.solvers import option, parse_solver, register
 from equifactor.solving import registry
 from equifactor.solving.registry import SOLVERS, solver_class
 from equifactor.solving.solver import GraphSolver
@@ -118,3 +119,11 @@ def test_a_new_solver_is_one_class() -> None:
     with pytest.raises(OptionError, match="two solvers"):
         register("bp")(TestOnly)
     del registry._REGISTRY["test-only"]
+
+
+def test_settings_are_keywords_or_text() -> None:
+    assert parse_solver("bp", {"damping": 0.5}) == parse_solver("bp(damping=0.5)")
+    assert parse_solver("bp(damping=0.5)", {"damping": 0.1}) == parse_solver(parse_solver("bp"), {"damping": 0.1})
+    for spec in ("bp", parse_solver("bp")):
+        with pytest.raises(OptionError, match="bp has no option 'dampin'; did you mean damping"):
+            parse_solver(spec, {"dampin": 0.5})

@@ -1,4 +1,4 @@
-"""Graphs that look alike to colour refinement, as numbers of nodes and lists of edges."""
+"""Graphs that colour refinement cannot distinguish, as numbers of nodes and lists of edges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Edges = list[tuple[int, int]]
 
 
 def pairwise(num_nodes: int, edges: Iterable[tuple[int, int]], table: ArrayLike = ((2, 1), (1, 2))) -> FactorGraph:
-    """The same table on every edge."""
+    """Return a graph with the same table on every edge."""
     return FactorGraph([len(np.asarray(table))] * num_nodes, [(edge, table) for edge in edges])
 
 
@@ -27,7 +27,7 @@ def hexagon() -> tuple[int, Edges]:
 
 
 def circulant(n: int, steps: Iterable[int]) -> tuple[int, Edges]:
-    """Node i is joined to i + s for each step s."""
+    """Return a graph in which node i is joined to i + s for each step s."""
     return n, [(i, (i + s) % n) for i in range(n) for s in steps]
 
 
@@ -39,7 +39,7 @@ def torus(rows: int, cols: int) -> tuple[int, Edges]:
 
 
 def rook() -> tuple[int, Edges]:
-    """Moves of a rook on a 4x4 board: strongly regular (16, 6, 2, 2)."""
+    """Return the moves of a rook on a 4x4 board, a strongly regular graph (16, 6, 2, 2)."""
     cells = list(itertools.product(range(4), range(4)))
     return 16, [
         (a, b) for a, b in itertools.combinations(range(16), 2)
@@ -48,7 +48,7 @@ def rook() -> tuple[int, Edges]:
 
 
 def shrikhande() -> tuple[int, Edges]:
-    """The other strongly regular graph (16, 6, 2, 2)."""
+    """Return the other strongly regular graph (16, 6, 2, 2)."""
     steps = {(0, 1), (0, 3), (1, 0), (3, 0), (1, 1), (3, 3)}
     cells = list(itertools.product(range(4), range(4)))
     return 16, [
@@ -58,7 +58,7 @@ def shrikhande() -> tuple[int, Edges]:
 
 
 def random_regular(n: int, seed: int, degree: int = 3) -> tuple[int, Edges]:
-    """Stubs joined at random until no edge is a loop or double."""
+    """Return stubs joined at random until the graph has no loop and no double edge."""
     rng = np.random.default_rng(seed)
     while True:
         ends = np.sort(rng.permutation(np.repeat(np.arange(n), degree)).reshape(-1, 2), axis=1)
@@ -67,7 +67,7 @@ def random_regular(n: int, seed: int, degree: int = 3) -> tuple[int, Edges]:
 
 
 def cfi(n: int, twisted: bool) -> FactorGraph:
-    """A parity factor at every node of a cubic graph over one bit per edge; twisted: one factor wants odd parity."""
+    """Return parity factors at the nodes of a cubic graph over one bit per edge; twisted: one parity is odd."""
     _, edges = random_regular(n, seed=5)
     odd = np.indices((2, 2, 2)).sum(axis=0) % 2
     factors = []

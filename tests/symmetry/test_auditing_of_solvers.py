@@ -11,7 +11,8 @@ from typing import Literal
 
 import pytest
 
-from equifactor import Task, parse_solver, solver_names
+from equifactor import Task
+from equifactor.solvers import parse_solver, solver_names
 from equifactor.solving.registry import solver_class
 from equifactor.symmetry import audit
 from equifactor.symmetry.auditing import TOLERANCE, Trials

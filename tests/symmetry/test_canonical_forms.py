@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from equifactor import (
-    OptionError,
-    canonical_form,
-    graph_hash,
-    isomorphism,
-)
+from equifactor import OptionError
+from equifactor.symmetry import canonical_form, graph_hash, isomorphism
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()

@@ -17,5 +17,5 @@ GRAPH = GRAPHS["ragged cardinalities"]
 
 @pytest.mark.parametrize("given", ["text", None, np.zeros(3), [np.zeros(1)], {"a": 1}])
 def test_answers_that_cannot_be_read(given: object) -> None:
-    with pytest.raises(OptionError, match="a function of a graph returns"):
+    with pytest.raises(OptionError, match="A function of a graph must return"):
         read_answer(given, GRAPH)

@@ -1,13 +1,10 @@
-"""Graphs sorted into classes of isomorphic ones."""
+"""Classes of isomorphic graphs."""
 
 from __future__ import annotations
 
 import pytest
 
-from equifactor import (
-    Relabelling,
-    relabel,
-)
+from equifactor.symmetry import Relabelling, relabel
 from equifactor.symmetry.isomorphism_classes import IsomorphismClasses
 from equifactor.testing import contract_graphs
 

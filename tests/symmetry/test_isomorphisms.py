@@ -1,4 +1,4 @@
-"""Isomorphism: every relabelling is found, and nothing that is none."""
+"""Isomorphism: every relabelling is found, and graphs that are not isomorphic have none."""
 
 from __future__ import annotations
 
@@ -19,25 +19,15 @@ from hard_graphs import (
     triangles,
 )  # fmt: skip
 
-from equifactor import (
-    FactorGraph,
-    ModelError,
-    OptionError,
-    Relabelling,
-    SolveError,
-    canonical_form,
-    generators,
-    graph_hash,
-    isomorphism,
-    relabel,
-)
+from equifactor import FactorGraph, ModelError, OptionError, SolveError, generators
+from equifactor.symmetry import Relabelling, canonical_form, graph_hash, isomorphism, relabel
 from equifactor.testing import assert_same_graph, contract_graphs
 
 GRAPHS = contract_graphs()
 
 
 def plain(graph: FactorGraph) -> FactorGraph:
-    """Without names."""
+    """Return the graph without names."""
     return FactorGraph.trusted(
         FactorGraph(graph.card, graph.linear_factors()).structure,
         graph.log_phi.copy(),
@@ -46,7 +36,7 @@ def plain(graph: FactorGraph) -> FactorGraph:
 
 
 def check(g: FactorGraph, h: FactorGraph, expected: bool) -> None:
-    """The verdict, its proof, and that hash and canonical form agree with it."""
+    """Check the answer, the relabelling that proves it, and that hash and canonical form agree with it."""
     r = isomorphism(g, h)
     assert (r is not None) == expected
     assert (graph_hash(g) == graph_hash(h)) == expected
@@ -94,7 +84,7 @@ def test_agrees_with_trying_everything() -> None:
         tables = [rng.choice([0.0, 1.0, 2.0], [card[i] for i in s]) for s in scopes]
         g = FactorGraph(card, zip(scopes, tables, strict=True))
         h = relabel(g, Relabelling.random(g, seed=n))
-        if n % 3 and h.structure.num_entries:  # two values change places: often, not always, another model
+        if n % 3 and h.structure.num_entries:  # Swap two values, which often but not always gives another model.
             phi = np.exp(h.log_phi)
             i, j = rng.integers(0, len(phi), 2)
             phi[[i, j]] = phi[[j, i]]
@@ -197,11 +187,11 @@ def test_tolerance_keeps_true_zeros_apart() -> None:
 
 
 def test_a_chain_of_values_is_not_guessed_at() -> None:
-    """0, 1 and 2 are one group at tolerance 1.5, and groups alone say nothing about which is which."""
+    """0, 1 and 2 are one group at tolerance 1.5, so the groups cannot distinguish them."""
     g = FactorGraph([3], [([0], [0.0, 1.0, 2.0])], log=True)
     h = FactorGraph([3], [([0], [1.9, 0.1, 1.1])], log=True)
     assert isomorphism(g, h, tolerance=0.2) is not None
-    with pytest.raises(SolveError, match="too coarse to decide"):
+    with pytest.raises(SolveError, match="too large to decide"):
         isomorphism(g, h, tolerance=1.0)
     assert isomorphism(g, FactorGraph([3], [([0], [2.5, 4.0, 4.5])], log=True), tolerance=0.4) is None
 

@@ -1,33 +1,20 @@
-"""Graphs of parities, whose states may be swapped in very many ways."""
+"""Graphs of parities, whose states may be swapped in exponentially many ways."""
 
 from __future__ import annotations
 
 import itertools
-import time
 
 import numpy as np
 import pytest
 
-from equifactor import (
-    Clause,
-    Count,
-    FactorGraph,
-    ModelError,
-    Parity,
-    Relabelling,
-    canonical_form,
-    generators,
-    graph_hash,
-    isomorphism,
-    relabel,
-)
-from equifactor.symmetry import parity_systems
+from equifactor import Clause, Count, FactorGraph, ModelError, Parity, generators
+from equifactor.symmetry import Relabelling, canonical_form, graph_hash, isomorphism, parity_systems, relabel
 from equifactor.symmetry.binary_elimination import bits_of, dependencies, light_sums, masks_of, solve_rows
 from tests.factors.random_factors import all_states
 
 
 def assert_same(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> None:
-    """Found to be isomorphic in every way, by a relabelling that keeps scores."""
+    """Check that isomorphism, hash and canonical form agree, and that the relabelling keeps scores."""
     r = isomorphism(g, h, tolerance)
     assert r is not None
     x = np.random.default_rng(0).integers(0, 2, (50, g.num_vars))
@@ -48,7 +35,7 @@ def shuffled(graph: FactorGraph, seed: int) -> FactorGraph:
 
 
 def checks(scopes: list, odd: tuple[int, ...] = (), more: list | None = None) -> FactorGraph:
-    """Parities over these scopes, some of them odd."""
+    """Return parities over these scopes, some of them odd."""
     num_vars = 1 + max(max(scope) for scope in scopes)
     return FactorGraph([2] * num_vars, [(s, Parity(a in odd)) for a, s in enumerate(scopes)] + (more or []))
 
@@ -59,15 +46,13 @@ def code(n: int, per_check: int, seed: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("per_check", [6, pytest.param(30, marks=pytest.mark.slow)])
-def test_codes_are_compared_in_seconds(per_check: int) -> None:
-    start = time.process_time()
+def test_codes_are_compared_without_enumerating_states(per_check: int) -> None:
     scopes = code(1000, per_check, 1)
     g = checks(scopes)
     assert_same(g, shuffled(g, 3))
-    turned = checks(scopes, odd=(0, 5, 7))  # no check depends on others: swaps of states make all of them even
+    turned = checks(scopes, odd=(0, 5, 7))  # Checks are independent, so swaps of states make all of them even.
     assert_same(g, turned)
     assert_different(g, checks(code(1000, per_check, 2)))
-    assert time.process_time() - start < 20  # 5 s; without an end before
 
 
 def test_codes_with_channels_and_punctured_bits() -> None:
@@ -82,11 +67,9 @@ def test_codes_with_channels_and_punctured_bits() -> None:
     assert_different(checks(scopes, (), all_known), checks(scopes, (3,), all_known))
 
 
-def test_formulas_are_compared_in_seconds() -> None:
-    start = time.process_time()
+def test_large_formulas_are_compared() -> None:
     g = generators.random_ksat(1000, ratio=4.2, k=3, seed=0)
     assert_same(g, shuffled(g, 1))
-    assert time.process_time() - start < 5
 
 
 def test_one_parity_of_any_size() -> None:
@@ -116,18 +99,18 @@ def test_tables_that_are_parities_count_as_such() -> None:
 
 
 def test_what_is_odd_in_all_counts() -> None:
-    # Every variable is in two parities, so that the sum of all of them is empty, and no swap changes what it says.
+    # Every variable is in two parities, so that the sum of all parities is empty, and no swap changes its turn.
     edges = list(itertools.combinations(range(6), 2))
     scopes = [[n for n, edge in enumerate(edges) if node in edge] for node in range(6)]
     none, one, two, other = (checks(scopes, odd) for odd in ((), (0,), (1, 4), (3,)))
     assert_same(none, two)
     assert_same(one, other)
     assert_different(none, one)
-    # Two such systems side by side: which one is odd does not count, whether both are does.
+    # With two of these systems, it does not matter which one is odd, but it matters whether both are.
     both = scopes + [[n + 15 for n in scope] for scope in scopes]
     assert_same(checks(both, (0,)), checks(both, (7, 8, 9)))
     assert_different(checks(both, (0,)), checks(both, (0, 6)))
-    # A count tells the states of the variables of one parity apart, and so how this one is turned.
+    # A count distinguishes the states of the variables of one parity, which gives its turn a meaning.
     marked = [([0, 1, 2, 3, 4], Count([0.0] * 5 + [1.0]))]
     assert_different(checks(both, (0,), marked), checks(both, (6,), marked))
     assert_different(checks(both, (0,), marked), checks(both, (5,), marked))
@@ -139,12 +122,12 @@ def test_too_many_that_depend_on_each_other_are_tables() -> None:
     assert_same(checks(scopes, (1, 2)), shuffled(checks(scopes, (4, 9)), 1))
     assert_different(checks(scopes, (1, 2)), checks(scopes, (1, 2, 3)))
     large = [list(range(20))] * 14
-    with pytest.raises(ModelError, match=r"factor 0 is a parity over 20 variables .* up to 2\^16"):
+    with pytest.raises(ModelError, match=r"Factor 0 is a parity over 20 variables .* up to 2\^16"):
         graph_hash(checks(large))
 
 
 def random_system(rng: np.random.Generator) -> FactorGraph:
-    """A few parities over four variables, and at times something that tells states apart or ties them."""
+    """Return a few parities over four variables, sometimes with a factor that distinguishes or ties states."""
     n = 4
     factors: list = []
     for _ in range(int(rng.integers(1, 4))):
@@ -166,7 +149,7 @@ def random_system(rng: np.random.Generator) -> FactorGraph:
 
 
 def least_of_all(graph: FactorGraph) -> list:
-    """The least list of scopes and tables over all relabellings, one after the other."""
+    """Return the smallest list of scopes and tables over all relabellings, by trying each of them."""
     n = graph.num_vars
     factors = [(graph.structure.scope(a).tolist(), graph.log_table(a)) for a in range(graph.num_factors)]
     found = None

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor import FactorGraph, ModelError, OptionError, Relabelling, compile, relabel, solve
+from equifactor import FactorGraph, ModelError, OptionError, solve
 from equifactor.generators import random_graph
-from equifactor.symmetry import KINDS
+from equifactor.solvers import compile
+from equifactor.symmetry import KINDS, Relabelling, relabel
 from equifactor.testing import assert_same_graph, contract_graphs
 
 GRAPHS = contract_graphs()
@@ -93,7 +94,7 @@ def test_by_hand() -> None:
     new = relabel(graph.condition({}), r)
     assert new.structure.variable_names == ("b", "a")
     assert new.structure.state_names == (None, ("y", "x"))
-    assert new.structure.scope(0).tolist() == [0, 1]  # (a, b) was turned round, and a is now 1
+    assert new.structure.scope(0).tolist() == [0, 1]  # (a, b) is now (b, a), and a has the number 1.
     np.testing.assert_allclose(np.exp(new.log_table(0)), [[5, 2], [6, 3], [4, 1]])
     np.testing.assert_allclose(np.exp(new.log_table(1)), [2, 1])
     assert r.assignment([0, 2]).tolist() == [1, 1]
@@ -152,9 +153,12 @@ def test_bad_relabellings_say_what_is_wrong() -> None:
     graph = FactorGraph([2, 3], [([0, 1], np.ones((2, 3)))])
     good = Relabelling.identity(graph).to_dict()
     for change, message in (
-        ({"variables": [0, 0]}, r"new variables must be 0 to 1 in some order, found \[0, 0\]"),
-        ({"variables": [0]}, "needs 2 numbers for the variables, found 1"),
-        ({"states": [[0, 1], [0, 1, 3]]}, r"states of variable 1 must be 0 to 2 in some order, found \[0, 1, 3\]"),
+        ({"variables": [0, 0]}, r"new variables must be the numbers 0 to 1 in any order; found \[0, 0\]"),
+        ({"variables": [0]}, "needs 2 numbers for the variables; found 1"),
+        (
+            {"states": [[0, 1], [0, 1, 3]]},
+            r"states of variable 1 must be the numbers 0 to 2 in any order; found \[0, 1, 3\]",
+        ),
         ({"scopes": [[0, -1]]}, "scope positions of factor 0"),
         ({"scopes": 3}, "lists of whole numbers"),
     ):
@@ -162,16 +166,16 @@ def test_bad_relabellings_say_what_is_wrong() -> None:
             Relabelling.from_dict({**good, **change})
     with pytest.raises(ModelError, match="lists of whole numbers"):
         Relabelling.from_dict({})
-    with pytest.raises(OptionError, match="there is no symmetry 'globl'"):
+    with pytest.raises(OptionError, match="There is no symmetry 'globl'"):
         Relabelling.random(graph, "globl")  # type: ignore[arg-type]
 
 
 def test_it_must_fit() -> None:
     graph, other = FactorGraph([2, 3]), FactorGraph([3, 3])
     r, s = Relabelling.identity(graph), Relabelling.identity(other)
-    with pytest.raises(ModelError, match="for another graph"):
+    with pytest.raises(ModelError, match="does not fit this graph"):
         relabel(other, r)
-    with pytest.raises(ModelError, match="do not fit together"):
+    with pytest.raises(ModelError, match="cannot be composed"):
         r.compose(s)
     with pytest.raises(ModelError, match="other cardinalities"):
         r.marginals(solve(other, "MAR", "brute").marginals)

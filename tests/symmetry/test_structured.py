@@ -7,25 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equifactor import (
-    Clause,
-    Count,
-    FactorGraph,
-    ModelError,
-    NoisyOr,
-    Parity,
-    Potts,
+from equifactor import Clause, Count, FactorGraph, ModelError, NoisyOr, Parity, Potts, SparseTable, Task, solve
+from equifactor.solvers import compile
+from equifactor.symmetry import (
+    KINDS,
     Relabelling,
-    SparseTable,
-    Task,
+    audit,
     canonical_form,
-    compile,
+    compared_factors,
     graph_hash,
     isomorphism,
     relabel,
-    solve,
 )
-from equifactor.symmetry import KINDS, audit, compared_factors
 from equifactor.symmetry.auditing import Trials
 from tests.factors.random_factors import all_states, random_mixture, scores_from_tables
 
@@ -33,7 +26,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def mixture(seed: int, evidence: bool = False) -> FactorGraph:
-    """A random graph with a factor that is no table."""
+    """Return a random graph with a structured factor."""
     rng = np.random.default_rng(seed)
     while True:
         graph = random_mixture(rng)
@@ -83,7 +76,7 @@ def test_messages_follow(seed: int) -> None:
     source, target = compile(graph), compile(relabel(graph, r))
 
     def states(flat: object) -> np.ndarray:
-        """The factor, variable and state [S, 3] of each edge state."""
+        """Return the factor, variable and state [S, 3] of each edge state."""
         edge = flat.edge_of_edge_state
         x = flat.state_of_edge_state - flat.var_ptr[flat.var_of_edge[edge]]
         return np.stack((flat.factor_of_edge[edge], flat.var_of_edge[edge], x), axis=1)
@@ -157,7 +150,7 @@ def test_how_a_factor_is_stated_does_not_count() -> None:
 
 
 def large_graph(seed: int, num_vars: int = 15, arity: int = 13) -> FactorGraph:
-    """A graph of large factors with few different values, so that it has symmetries."""
+    """Return a graph of large factors with few different values, so that it has symmetries."""
     rng = np.random.default_rng(seed)
     factors: list = [([i], rng.choice([0.0, 1.0], 2)) for i in range(num_vars) if rng.random() < 0.3]
     for _ in range(3):
@@ -206,7 +199,7 @@ def test_large_factors_that_differ_are_told_apart() -> None:
     alone = [FactorGraph([2] * k, [(range(k), f)]) for f in factors]
     assert len({graph_hash(g) for g in alone}) == len(alone)
     assert all(isomorphism(alone[0], g) is None for g in alone[1:])
-    # One sign alone can be turned by the states of its variable; two factors over the same variables show it.
+    # Swapping states can undo a change of one sign, but not a change in one of two factors over the same variables.
     pairs = [FactorGraph([2] * k, [(range(k), Clause()), (range(k), Clause(s, 1.0))]) for s in ([1] * k, signs)]
     assert isomorphism(*pairs) is None
     assert graph_hash(pairs[0]) != graph_hash(pairs[1])
@@ -232,7 +225,7 @@ def test_a_tolerance_forgives_noise_in_large_factors() -> None:
 def test_a_pair_of_labels_that_is_too_large_is_refused() -> None:
     graph = FactorGraph([300] * 2, [(range(2), Potts(1.0))])
     for compare in (graph_hash, canonical_form, lambda g: isomorphism(g, g)):
-        with pytest.raises(ModelError, match=r"factor 0 is a potts over 2 variables .* up to 2\^16"):
+        with pytest.raises(ModelError, match=r"Factor 0 is a potts over 2 variables .* up to 2\^16"):
             compare(graph)
 
 
@@ -251,7 +244,7 @@ def test_audit_says_where_a_graph_was_lowered() -> None:
 
 
 def tiny_graph(rng: np.random.Generator) -> FactorGraph:
-    """Three or four binary variables and few different factors, so that many such graphs are isomorphic."""
+    """Return a graph of three or four binary variables and few factors, so that many of these are isomorphic."""
     num_vars, factors = int(rng.integers(3, 5)), []
     for _ in range(int(rng.integers(1, 3))):
         k = int(rng.integers(2, num_vars + 1))
@@ -273,11 +266,11 @@ def test_what_stands_for_large_factors_says_what_tables_say(count: int, monkeypa
     rng = np.random.default_rng(count)
     graphs = [tiny_graph(rng) for _ in range(count)]
     by_tables = [graph_hash(g) for g in graphs]
-    monkeypatch.setattr(compared_factors, "MAX_TABLE", 1)  # now all of them are large
+    monkeypatch.setattr(compared_factors, "MAX_TABLE", 1)  # Now all factors count as large.
     classes: dict[str, str] = {}
     for n, (graph, expected) in enumerate(zip(graphs, by_tables, strict=True)):
         found = graph_hash(graph)
-        assert classes.setdefault(found, expected) == expected  # never equal where tables are not
+        assert classes.setdefault(found, expected) == expected  # Hashes differ if the tables differ.
         other = relabel(graph, Relabelling.random(graph, seed=n))
         assert graph_hash(other) == found
         assert canonical_form(other) == canonical_form(graph)
@@ -286,4 +279,4 @@ def test_what_stands_for_large_factors_says_what_tables_say(count: int, monkeypa
         x = all_states(graph)
         np.testing.assert_allclose(other.log_score(r.assignment(x)), graph.log_score(x), rtol=1e-12)
     assert len(classes) < 0.95 * count
-    assert len(classes) < 1.2 * len(set(by_tables))  # equal functions that are stated differently are few
+    assert len(classes) < 1.2 * len(set(by_tables))  # Few equal functions have different forms.

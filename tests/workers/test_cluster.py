@@ -42,10 +42,10 @@ def test_outcomes_come_back_and_only_a_few_are_under_way(dask: Dask) -> None:
 def test_a_worker_of_another_version_is_refused(dask: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
     dask.scheduler()
     dask.worker("one")
-    monkeypatch.setattr("equifactor.workers.cluster.code", lambda: "0.0+another")
+    monkeypatch.setattr("equifactor.workers.cluster.code_version", lambda: "0.0+another")
     with DaskFleet(dask.address) as fleet:
         ((_, outcome),) = fleet.outcomes(abs, [-1])
-        with pytest.raises(ClusterError, match=r"has equifactor .*, this command is 0\.0\+another"):
+        with pytest.raises(ClusterError, match=r"has equifactor .*, but this command is 0\.0\+another"):
             outcome()
 
 
@@ -56,20 +56,20 @@ def test_a_scheduler_without_equifactor_is_refused(dask: Dask, monkeypatch: pyte
     dask.worker("one")
     with DaskFleet(dask.address) as fleet:
         ((_, outcome),) = fleet.outcomes(abs, [-1])
-        with pytest.raises(ClusterError, match="scheduler and workers need the equifactor of this command"):
+        with pytest.raises(ClusterError, match="scheduler and workers cannot import equifactor"):
             outcome()
 
 
 def test_no_cluster_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("equifactor.workers.cluster._PATIENCE", 1)
-    with pytest.raises(ClusterError, match="no Dask scheduler answers here"):
+    monkeypatch.setattr("equifactor.workers.cluster._CONNECT_SECONDS", 1)
+    with pytest.raises(ClusterError, match="no Dask scheduler answers at this address"):
         DaskFleet("tcp://127.0.0.1:9")
-    with pytest.raises(ClusterError, match="no Dask scheduler answers here"):
+    with pytest.raises(ClusterError, match="no Dask scheduler answers at this address"):
         DaskFleet("nonsense://x")
     with pytest.raises(ClusterError, match="no such file"):
         DaskFleet(str(tmp_path / "gone.json"))
     (tmp_path / "wrong.json").write_text("[]")
-    with pytest.raises(ClusterError, match="it names no address"):
+    with pytest.raises(ClusterError, match="it has no address"):
         DaskFleet(str(tmp_path / "wrong.json"))
 
 

@@ -46,7 +46,9 @@ class Clause(SignedLiterals):
     weight: float | None = None
 
     kind = "clause"
-    number = 3
+    has_kernels = True
+    moves = "equifactor.factors.clause.clause_moves:clause_moves"
+    tensors = "equifactor.factors.clause.clause_tensors:ClauseTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """One log value, that of violating it; one sign per variable."""

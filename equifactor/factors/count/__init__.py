@@ -34,7 +34,9 @@ class Counting(SignedLiterals):
     """The kind behind `Count`, `AtMost`, `AtLeast` and `Exactly`: they are stored alike."""
 
     kind = "count"
-    number = 4
+    has_kernels = True
+    moves = "equifactor.factors.count.count_moves:count_moves"
+    tensors = "equifactor.factors.count.count_tensors:CountTensors"
 
     @classmethod
     def of_row(cls, card: tuple[int, ...], log_values: FloatArray, words: IntArray) -> StructuredFactor:

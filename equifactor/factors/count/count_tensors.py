@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equifactor.factors.tensors.chain_tensors import SignedTensors, first_only
 from equifactor.factors.tensors.factor_trees import FactorTree
+from equifactor.factors.tensors.signed_tensors import SignedTensors, first_only
 from equifactor.kernels.pointers import picked
 from equifactor.kernels.semirings import total
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.lowering import small
 from equifactor.graph.factor_rows import row_any, row_sums
 from equifactor.graph.small_scopes import without_small_scopes
 from equifactor.graph.structured_factor import (
@@ -19,6 +18,7 @@ from equifactor.graph.structured_factor import (
     number_of_values,
     number_of_words,
     read_signs,
+    small,
     truth,
 )
 from equifactor.kernels.pointers import ptr_of
@@ -56,7 +56,12 @@ class NoisyOr(StructuredFactor):
     place: int = 0  # of the effect in the scope
 
     kind = "noisy_or"
-    number = 5
+    has_kernels = True
+    moves = "equifactor.factors.noisy_or.noisy_or_moves:noisy_or_moves"
+    tensors = "equifactor.factors.noisy_or.noisy_or_tensors:NoisyOrTensors"
+    nonlinear_values = True
+    searches_maxima = True
+    lowered_by_chance = True
 
     @property
     def child_slot(self) -> int | None:
@@ -130,6 +135,11 @@ class NoisyOr(StructuredFactor):
         off = row_sums(np.where(np.isneginf(values), 0.0, -values), rows.value_ptr)
         on = -log1mexp(np.where(values < 0, values, -np.inf))  # of each cause or the leak alone
         return np.maximum(off, np.maximum.reduceat(on, rows.value_ptr[:-1]))
+
+    @classmethod
+    def keeps_powers(cls, rows: FactorRows) -> BoolArray:
+        """Only the absence of the effect, which is a product, does."""
+        return np.asarray(rows.words[rows.word_ptr[:-1]] == OFF)
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:

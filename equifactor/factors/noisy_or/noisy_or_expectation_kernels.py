@@ -17,13 +17,15 @@ from functools import cache
 import numpy as np
 
 from equifactor.base.typing import FloatArray
+from equifactor.factors.noisy_or import IN_SCOPE, ON
+from equifactor.factors.pair_kernels import ABOVE_ZERO
+from equifactor.graph.layout import ENTRY, SLOT, STATE
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 
-NEG_INF = -math.inf
 # The expected sum of the active causes' log inhibitors, the causes that are certain, the expected number of active ones
 # that forbid the effect's absence, and how many may be such.
 SUM_OF_LOGS, CERTAIN, FORBIDDEN, FORBIDDING, FIRST = 0, 1, 2, 3, 4
-TINY = 1e-300  # stands for a probability that is above zero, however small it is
 _EXACT, _RATIO, _LAST = 16, 1.25, 2**17  # knots: all numbers up to the first, then so far apart, up to the last
 
 
@@ -77,7 +79,7 @@ def expected_presence(o, leak, own, knots, weights, sums):
     nothing = 0.0
     last = len(weights)
     if leak + own == 0.0 and sums[o + CERTAIN] < 0.5:
-        nothing = max(TINY, math.exp(min(0.0, sums[o + FIRST + 2 * last])))
+        nothing = max(ABOVE_ZERO, math.exp(min(0.0, sums[o + FIRST + 2 * last])))
     total = 0.0
     for n in range(last):
         if sums[o + FIRST + 2 * n + 1] < 0.5:
@@ -102,5 +104,87 @@ def expected_absence(o, leak, own, sums):
     mean = sums[o + SUM_OF_LOGS] + (leak if leak > NEG_INF else 0.0) + (own if own > NEG_INF else 0.0)
     harm = (1.0 if leak == NEG_INF else 0.0) + (1.0 if own == NEG_INF else 0.0)
     if sums[o + FORBIDDING] > 0.5:
-        harm += max(TINY, sums[o + FORBIDDEN])
+        harm += max(ABOVE_ZERO, sums[o + FORBIDDEN])
     return mean, harm
+
+
+@fast_kernel
+def inhibitor_of(factors, rows, p, s):
+    """Which log value is the inhibitor of the cause at slot s of a noisy-or."""
+    place = rows.words[rows.word_ptr[p]] - IN_SCOPE
+    j = s - factors[p, SLOT]
+    return factors[p, ENTRY] + 1 + j - (1 if 0 <= place < j else 0)
+
+
+@fast_kernel
+def expect_noisy_or(factors, slots, finite, zero, rows, field, p, s, q, gain, harm):
+    """The effect is known, or in the scope; a cause is asked about, or the effect."""
+    first, start, o = factors[p, SLOT], factors[p, ENTRY], field.ptr[p]
+    head, sign = rows.words[rows.word_ptr[p]], rows.words[rows.word_ptr[p] + 1 + s - first]
+    place = head - IN_SCOPE
+    leak = NEG_INF if zero[start] > 0.0 else finite[start]
+    on = 1.0 if head == ON else 0.0
+    off = 1.0 - on
+    own = 0.0
+    if place >= 0 and s != first + place:
+        effect, is_on = slots[first + place, STATE], rows.words[rows.word_ptr[p] + 1 + place]
+        on, off = q[effect + is_on], q[effect + 1 - is_on]
+    for x in range(2):
+        if s == first + place:
+            on = 1.0 if x == sign else 0.0
+            off = 1.0 - on
+        elif x == sign:
+            t = inhibitor_of(factors, rows, p, s)
+            own = NEG_INF if zero[t] > 0.0 else finite[t]
+        else:
+            own = 0.0
+        if off > 0.0:
+            mean, zeros = expected_absence(o, leak, own, field.sums)
+            gain[x] += off * mean
+            harm[x] += max(ABOVE_ZERO, off * zeros) if zeros > 0.0 else 0.0
+        if on > 0.0:
+            mean, zeros = expected_presence(o, leak, own, field.knots, field.weights, field.sums)
+            gain[x] += on * mean
+            harm[x] += max(ABOVE_ZERO, on * zeros) if zeros > 0.0 else 0.0
+
+
+@fast_kernel
+def expected_log_of_noisy_or(factors, slots, finite, zero, rows, field, p, q):
+    """A lower bound: what `presence_knots` leave out is taken off as well."""
+    first, last, start, o = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY], field.ptr[p]
+    head = rows.words[rows.word_ptr[p]]
+    place = head - IN_SCOPE
+    leak = NEG_INF if zero[start] > 0.0 else finite[start]
+    on = 1.0 if head == ON else 0.0
+    off = 1.0 - on
+    least = -leak  # the strength that is certain
+    for s in range(first, last):
+        state, sign = slots[s, STATE], rows.words[rows.word_ptr[p] + 1 + s - first]
+        if s == first + place:
+            on, off = q[state + sign], q[state + 1 - sign]
+        elif q[state + 1 - sign] == 0.0:
+            t = inhibitor_of(factors, rows, p, s)
+            least += math.inf if zero[t] > 0.0 else -finite[t]
+    total = 0.0
+    if off > 0.0:
+        mean, zeros = expected_absence(o, leak, 0.0, field.sums)
+        if zeros > 0.0:
+            return NEG_INF
+        total += off * mean
+    if on > 0.0:
+        mean, zeros = expected_presence(o, leak, 0.0, field.knots, field.weights, field.sums)
+        if zeros > 0.0 or least == 0.0:
+            return NEG_INF
+        total += on * (mean - beyond_the_knots(o, leak, least, field.knots, field.sums))
+    return total
+
+
+@fast_kernel
+def join_noisy_or(factors, finite, zero, rows, knots, sums, o, p, s, q, state, way):
+    """Let slot s of factor p, whose states begin at `state` in q [X], join the sums at o or leave them."""
+    first, word = factors[p, SLOT], rows.word_ptr[p]
+    if s != first + rows.words[word] - IN_SCOPE:
+        t = inhibitor_of(factors, rows, p, s)
+        fails = NEG_INF if zero[t] > 0.0 else finite[t]
+        sign = rows.words[word + 1 + s - first]
+        join_cause(o, fails, q[state + sign], q[state + 1 - sign], knots, sums, way)

@@ -13,13 +13,15 @@ import math
 
 import numpy as np
 
-from equifactor.factors.chain_kernels import plus
-from equifactor.kernels.jit import fast_kernel
+from equifactor.factors.noisy_or import IN_SCOPE, OFF, ON
+from equifactor.factors.pair_kernels import plus
+from equifactor.graph.layout import VAR
+from equifactor.kernels.fastmath import NEG_INF
+from equifactor.kernels.jit import fast_kernel, inlined
 
-NEG_INF = -math.inf
-OFF, ON, IN_SCOPE = 0, 1, 2  # as in `factors.noisy_or`
 MOST_NODES = 5000  # of one search; beyond it the best found so far is taken, and the bound of what is left is a bound
 _NOTHING = 1e-300  # a loss so small that being active is free
+_LN_HALF = -0.6931471805599453
 _CERTAIN = 50.0  # more strength than this changes ln(1 - e^-s) by less than 1e-21
 
 
@@ -30,7 +32,7 @@ def log_of_rest(v):
         return 0.0
     if v >= 0.0:
         return NEG_INF
-    return math.log(-math.expm1(v)) if v > -0.6931471805599453 else math.log1p(-math.exp(v))
+    return math.log(-math.expm1(v)) if v > _LN_HALF else math.log1p(-math.exp(v))
 
 
 @fast_kernel
@@ -270,3 +272,51 @@ def _bound(losses, strengths, n, left_out, i, s):
                 s = until
             break
     return log_of_rest(-s) - lost
+
+
+# ---- single states ----------------------------------------------------------------------------------------
+
+
+@fast_kernel
+def noisy_or_values(slots, first, k, s, log_phi, start, words, word, states, values):
+    """The logs of the effect or of its absence, at both states of one variable."""
+    head = words[word]
+    place = head - IN_SCOPE
+    fails = log_phi[start]  # ln of the probability that no active cause but that of slot s brings about the effect
+    own = 0.0
+    value = start + 1
+    for j in range(k):
+        if j == place:
+            continue
+        if first + j == s:
+            own = log_phi[value]
+        elif states[slots[first + j, VAR]] == words[word + 1 + j]:
+            fails += log_phi[value]
+        value += 1
+    sign = words[word + 1 + s - first]
+    for x in range(2):
+        if first + place == s and place >= 0:
+            values[x] = log_of_rest(fails) if x == sign else fails
+            continue
+        off = fails + own if x == sign else fails
+        is_on = head == ON
+        if place >= 0:
+            is_on = states[slots[first + place, VAR]] == words[word + 1 + place]
+        values[x] = log_of_rest(off) if is_on else off
+
+
+@inlined
+def noisy_or_value(values, start, units, marks):
+    """Return the log value of a noisy-or from its running words, see `noisy_or_moves`."""
+    absent = units * values[start]  # ln of the probability that the effect is absent, certain causes aside
+    if marks & 1 == 0:
+        value = absent if marks < 2 else values[start + 1]
+    elif marks >= 2:
+        value = 0.0
+    elif units == 0:
+        value = values[start + 1]
+    elif absent > _LN_HALF:
+        value = math.log(-math.expm1(absent))
+    else:
+        value = math.log1p(-math.exp(absent))
+    return value

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from equifactor.base.errors import ModelError
 from equifactor.factors.noisy_or import IN_SCOPE, OFF, ON
-from equifactor.factors.tensors.chain_tensors import SignedTensors, first_only, none_or_some, some_of_two
 from equifactor.factors.tensors.dense_tensors import DenseBlocks
 from equifactor.factors.tensors.factor_trees import FactorTree
+from equifactor.factors.tensors.signed_tensors import SignedTensors, first_only, none_or_some, some_of_two
 from equifactor.kernels.pointers import ptr_of, row_of
 from equifactor.kernels.segments import segment_sum
 from equifactor.kernels.semirings import log1mexp, per_row, plus, segment_total

@@ -43,7 +43,9 @@ class Parity(StructuredFactor):
     log_values: tuple[float, float] | None = None
 
     kind = "parity"
-    number = 2
+    has_kernels = True
+    moves = "equifactor.factors.parity.parity_moves:parity_moves"
+    tensors = "equifactor.factors.parity.parity_tensors:ParityTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Two log values, of even and odd."""

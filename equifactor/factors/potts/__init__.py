@@ -37,7 +37,9 @@ class Potts(LabelPair):
     labels: tuple[Sequence[int], Sequence[int]] | None = None  # type: ignore[assignment]
 
     kind = "potts"
-    number = 6
+    has_kernels = True
+    moves = "equifactor.factors.potts.potts_moves:potts_moves"
+    tensors = "equifactor.factors.potts.potts_tensors:PottsTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """The log values of equal and of different states; the labels."""

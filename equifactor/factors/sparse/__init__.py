@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.lowering import small
 from equifactor.graph.factor_rows import row_sums
 from equifactor.graph.small_scopes import without_small_scopes
-from equifactor.graph.structured_factor import StructuredFactor, edge_state_ptr, log_number
+from equifactor.graph.structured_factor import StructuredFactor, edge_state_ptr, log_number, small
 from equifactor.kernels.pointers import place_in_row, ptr_of, row_of
 
 if TYPE_CHECKING:
@@ -46,7 +45,9 @@ class SparseTable(StructuredFactor):
     default: float = -np.inf
 
     kind = "sparse"
-    number = 1
+    has_kernels = True
+    moves = "equifactor.factors.sparse.sparse_moves:sparse_moves"
+    tensors = "equifactor.factors.sparse.sparse_tensors:SparseTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """The default, then the listed values; the configurations one after the other."""

@@ -6,17 +6,15 @@ these first states has, and any states behind it. So the sum over what is not li
 of sums, and nothing is subtracted.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from equifactor.base.typing import IntArray
-from equifactor.factors.chain_kernels import plus
-from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT
-from equifactor.kernels.jit import fast_kernel, kernel
-
-NEG_INF = -math.inf
+from equifactor.factors.pair_kernels import ABOVE_ZERO, plus
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
+from equifactor.kernels.fastmath import NEG_INF, get, put
+from equifactor.kernels.jit import fast_kernel, inlined, kernel
 
 
 class SparseBoxes(NamedTuple):
@@ -177,3 +175,105 @@ def sparse_maximum(factors, slots, p, log_phi, words, word, boxes, q, chosen):
                 m_j = slots[first + j, MSG]
                 chosen[j] = np.argmax(q[m_j : m_j + slots[first + j, CARD]])
     return best
+
+
+@fast_kernel
+def listed_sums(factors, slots, p, phi, words, word, after, q, out):
+    """Linear messages of a sparse table without a default, from linear messages whose largest entries are 1.
+
+    after is scratch for arity + 1 numbers.
+    """
+    first, last = factors[p, SLOT], factors[p + 1, SLOT]
+    start, k = factors[p, ENTRY], last - first
+    for x in range(slots[first, MSG], slots[last - 1, MSG] + slots[last - 1, CARD]):
+        put(out, x, 0.0)
+    put(after, k, 1.0)
+    for n in range(factors[p + 1, ENTRY] - start - 1):
+        at = word + n * k
+        for j in range(k - 1, -1, -1):
+            put(after, j, get(after, j + 1) * get(q, slots[first + j, MSG] + get(words, at + j)))
+        before = get(phi, start + 1 + n)
+        for j in range(k):
+            x = slots[first + j, MSG] + get(words, at + j)
+            put(out, x, get(out, x) + before * get(after, j + 1))
+            before *= get(q, x)
+    least = 1.0
+    for s in range(first, last):
+        m, d = slots[s, MSG], slots[s, CARD]
+        scale = 0.0
+        for x in range(m, m + d):
+            scale += get(out, x)
+            least = min(least, get(out, x))
+        inverse = 1.0 / scale if scale > 0.0 else 0.0
+        for x in range(m, m + d):
+            put(out, x, get(out, x) * inverse)
+    return least
+
+
+@fast_kernel
+def expect_sparse(factors, slots, finite, zero, rows, p, s, q, gain, harm):
+    """Configuration by configuration; the rest has the default value. s is -1 for all slots at once, in gain[0]."""
+    first, start, word = factors[p, SLOT], factors[p, ENTRY], rows.word_ptr[p]
+    k = factors[p + 1, SLOT] - first
+    d = slots[s, CARD] if s >= 0 else 1
+    listed, met = np.zeros(d), np.zeros(d)  # the probability of the listed ones, and how many are possible
+    for n in range(factors[p + 1, ENTRY] - start - 1):
+        w = 1.0
+        possible = True
+        for j in range(k):
+            if first + j != s:
+                v = q[slots[first + j, STATE] + rows.words[word + n * k + j]]
+                w *= v
+                if v == 0.0:
+                    possible = False
+                    break
+        if possible:
+            x = rows.words[word + n * k + s - first] if s >= 0 else 0
+            w = max(ABOVE_ZERO, w)
+            listed[x] += w
+            met[x] += 1.0
+            gain[x] += w * finite[start + 1 + n]
+            harm[x] += w * zero[start + 1 + n]
+    number = 1.0  # of possible configurations, by products
+    for j in range(k):
+        if first + j != s:
+            states = 0.0
+            for x in range(slots[first + j, STATE], slots[first + j, STATE] + slots[first + j, CARD]):
+                states += 1.0 if q[x] > 0.0 else 0.0
+            number *= states
+    for x in range(d):
+        if met[x] < number:
+            rest = max(ABOVE_ZERO, 1.0 - listed[x])
+            gain[x] += rest * finite[start]
+            harm[x] += rest * zero[start]
+
+
+@fast_kernel
+def sparse_values(factors, slots, log_phi, words, word, p, s, states, values):
+    """Fill values [d] with the log value of sparse table p at each state of its slot s; others are as in states [V]."""
+    first, start = factors[p, SLOT], factors[p, ENTRY]
+    k = factors[p + 1, SLOT] - first
+    for x in range(slots[s, CARD]):
+        values[x] = log_phi[start]
+    for n in range(factors[p + 1, ENTRY] - start - 1):
+        agrees = True
+        for j in range(k):
+            if first + j != s and words[word + n * k + j] != states[slots[first + j, VAR]]:
+                agrees = False
+                break
+        if agrees:
+            values[words[word + n * k + s - first]] = log_phi[start + 1 + n]
+
+
+@inlined
+def sparse_value(values, start, keys, first_key, end_key, key):
+    """Return the log value of a sparse table at a key, by bisection among its keys; see `sparse_moves`."""
+    low, high = first_key, end_key
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    found = low < end_key and keys[low] == key
+    return values[start + 1 + low - first_key] if found else values[start]

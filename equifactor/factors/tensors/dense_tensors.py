@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.lowering import by_shape
 from equifactor.factors.tensors.kind_tensors import KindTensors
 from equifactor.factors.tensors.tensor_messages import reduce_tables
-from equifactor.graph.factor_rows import FactorRows
+from equifactor.graph.factor_rows import by_shape
 from equifactor.graph.flat_graph import FactorGroup
 from equifactor.graph.kinds import kind_class, kind_name
 from equifactor.kernels.pointers import ptr_of
@@ -30,7 +29,7 @@ class DenseBlocks:
     """Some factors of a group, one block per table shape, and where their edge states are."""
 
     def __init__(self, group: StructuredGroup, members: IntArray, device: torch.device) -> None:
-        rows = rows_of(group, np.zeros(int(group.value_ptr[-1]))).take(members)
+        rows = group.rows(np.zeros(int(group.value_ptr[-1]))).take(members)
         state_ptr = ptr_of(group.card)
         groups: list[FactorGroup] = []
         self.members: list[IntArray] = []  # of each block the factors of the group
@@ -71,12 +70,12 @@ class TableTensors(KindTensors):
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)
-        rows = rows_of(group, np.zeros(int(group.value_ptr[-1])))
+        rows = group.rows(np.zeros(int(group.value_ptr[-1])))
         largest = float(rows.sum_of_edges(np.log2(group.card)).max())
         if largest > math.log2(_LARGEST):
             raise ModelError(
                 f"{kind_name(group.kind)} states no messages in torch, and one with 2^{largest:.0f} table entries is "
-                "too large for its table; equifactor.lower(graph).graph is an equal graph of small tables"
+                "too large for its table; equifactor.solvers.lower(graph).graph is an equal graph of small tables"
             )
         self.blocks = DenseBlocks(group, np.arange(group.num_factors), device)
 
@@ -89,25 +88,14 @@ class TableTensors(KindTensors):
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
         """By the class of the kind."""
-        rows = rows_of(self.group, _numpy(values))
+        rows = self.group.rows(_numpy(values))
         scores = kind_class(self.group.kind).log_scores(rows, states.cpu().numpy())
         return torch.tensor(scores, dtype=values.dtype, device=values.device)
 
     def _tables(self, values: Tensor) -> list[Tensor]:
-        rows, cls = rows_of(self.group, _numpy(values)), kind_class(self.group.kind)
+        rows, cls = self.group.rows(_numpy(values)), kind_class(self.group.kind)
         tables = [cls.tables(rows.take(members)).reshape(len(members), -1) for members in self.blocks.members]
         return [torch.tensor(t, dtype=values.dtype, device=values.device) for t in tables]
-
-
-def rows_of(group: StructuredGroup, log_values: FloatArray) -> FactorRows:
-    """A group as rows, with these log values [t]; its scopes name no variables."""
-    return FactorRows(
-        np.full(group.num_factors, group.kind),
-        group.edge_ptr, np.zeros(len(group.card), np.int64),
-        group.value_ptr, log_values,
-        group.word_ptr, group.words,
-        group.card,
-    )  # fmt: skip
 
 
 def _numpy(values: Tensor) -> FloatArray:

@@ -1,6 +1,7 @@
-"""Messages through factors that are no tables: the one place that knows which kinds there are in torch.
+"""Messages through structured factors of any kind in torch.
 
-A new kind adds a line to `KIND_TENSORS`; without one its factors are small tables here (`TableTensors`).
+A kind names the class of its tensors in its attribute `tensors`. The factors of a kind without one are small dense
+tables here (`TableTensors`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from equifactor.graph import FlatGraph
-from equifactor.graph.kinds import kind_name
+from equifactor.graph.kinds import kind_class
 from equifactor.kernels.segments import finite, segment_sum
 
 if TYPE_CHECKING:
@@ -26,16 +27,6 @@ if TYPE_CHECKING:
 
 Flat = FlatGraph[Tensor]
 LARGEST_PAIR = 256  # entries of the largest table that `PairTables` has
-
-KIND_TENSORS = {
-    "sparse": "equifactor.factors.sparse.sparse_tensors:SparseTensors",
-    "parity": "equifactor.factors.tensors.chain_tensors:ParityTensors",
-    "clause": "equifactor.factors.tensors.chain_tensors:ClauseTensors",
-    "count": "equifactor.factors.count.count_tensors:CountTensors",
-    "noisy_or": "equifactor.factors.noisy_or.noisy_or_tensors:NoisyOrTensors",
-    "potts": "equifactor.factors.tensors.label_tensors:PottsTensors",
-    "truncated_linear": "equifactor.factors.tensors.label_tensors:TruncatedLinearTensors",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +160,8 @@ class PairTables:
 
 
 def _kind_tensors(group: StructuredGroup, device: torch.device) -> KindTensors:
-    """The class of a kind for one group; only its own file is imported."""
-    place = KIND_TENSORS.get(kind_name(group.kind), "equifactor.factors.tensors.dense_tensors:TableTensors")
+    """Return the tensors of one group; only the file of its own kind is imported."""
+    place = kind_class(group.kind).tensors or "equifactor.factors.tensors.dense_tensors:TableTensors"
     module, _, name = place.partition(":")
     cls: type[KindTensors] = getattr(importlib.import_module(module), name)
     return cls(group, device)

@@ -38,7 +38,9 @@ class TruncatedLinear(LabelPair):
     labels: tuple[Sequence[int], Sequence[int]] | None = None  # type: ignore[assignment]
 
     kind = "truncated_linear"
-    number = 7
+    has_kernels = True
+    moves = "equifactor.factors.truncated_linear.truncated_linear_moves:truncated_linear_moves"
+    tensors = "equifactor.factors.truncated_linear.truncated_linear_tensors:TruncatedLinearTensors"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Minus slope and minus limit; the labels."""

@@ -1,4 +1,4 @@
-"""Factors as a user states them, tables and others mixed, as rows."""
+"""Readers of factors: structured factors and tables mixed, and flat arrays for models of millions of factors."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph.factor_rows import FactorRows, merged
 from equifactor.graph.kinds import kind_class
 from equifactor.graph.reading import inputs
 from equifactor.graph.small_scopes import without_small_scopes
+from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE, StructuredFactor
 from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import IntArray
+    from numpy.typing import ArrayLike
+
+    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.graph.reading.inputs import Variables
 
 
 def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorRows:
@@ -28,6 +32,12 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
     for n, (scope, table) in enumerate(zip(scopes, tables, strict=True)):
         shape = tuple(card[scope].tolist())
         if isinstance(table, StructuredFactor):
+            if table.number < 0:
+                raise ModelError(
+                    f"factor {first + n} is of the kind {table.kind!r}, which is not registered. Call "
+                    f"equifactor.factors.register_kind({type(table).__name__}) before building the graph",
+                    factor=first + n,
+                )
             try:
                 own, whole = table.row(shape)
             except ModelError as error:
@@ -56,3 +66,63 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
         simpler = without_small_scopes(kind_class(number), new.take(places))
         new = merged([(others, new.take(others)), (places, simpler)])
     return merged([(np.arange(first), old), (first + np.arange(new.num_factors), new)])
+
+
+# ---- flat arrays, without a Python loop over factors ------------------------------------------------------
+
+
+def structure_of(variables: Variables, scopes: ArrayLike, scope_ptr: ArrayLike | None) -> Structure:
+    """The structure of `FactorGraph.from_arrays`, which says what the arguments may be."""
+    card, names, states = inputs.read_variables(variables)
+    scope_vars = _array(scopes, "scopes")
+    if scope_ptr is None:
+        if scope_vars.shape == (0,):  # no factors, whatever their arity
+            scope_vars = scope_vars.reshape(0, 1)
+        if scope_vars.ndim != 2:
+            raise ModelError(
+                "scopes are an array [F, k] of variable numbers, or flat [E] with scope_ptr [F + 1], which says where "
+                f"each begins; found shape {scope_vars.shape} and no scope_ptr"
+            )
+        count, arity = scope_vars.shape
+        scope_ptr, scope_vars = arity * np.arange(count + 1), scope_vars.ravel()
+    elif scope_vars.ndim != 1:
+        raise ModelError(f"with scope_ptr, scopes are flat [E]; found shape {scope_vars.shape}, so give its .ravel()")
+    return Structure.build(card, _array(scope_ptr, "scope_ptr"), scope_vars, variable_names=names, state_names=states)
+
+
+def flat_tables(structure: Structure, phi: ArrayLike) -> FloatArray:
+    """All tables [T] one after the other, from these or from an array [F, d1, .., dk] of tables of one shape."""
+    try:
+        values = inputs.as_numbers(phi)
+    except ValueError as error:
+        raise ModelError(f"the tables are not an array of numbers: {error}") from None
+    if values.ndim <= 1:
+        return values
+    shape = (structure.num_factors, *(structure.shape(0) if structure.num_factors else ()))
+    if values.shape != shape or not _equal_rows(structure):
+        found = f"found shape {values.shape}"
+        if structure.num_factors and _equal_rows(structure):
+            raise ModelError(f"the tables are flat [{structure.num_entries}] or of shape {shape}; {found}")
+        raise ModelError(
+            f"tables of several shapes are given flat [{structure.num_entries}], one after the other; {found}"
+        )
+    return values.ravel()
+
+
+def _equal_rows(structure: Structure) -> bool:
+    """Whether all tables have one shape."""
+    arity = structure.arity
+    if not len(arity) or np.any(arity != arity[0]):
+        return False
+    cards = structure.card[structure.scope_vars].reshape(len(arity), int(arity[0]))
+    return bool(np.all(cards == cards[0]))
+
+
+def _array(values: ArrayLike, name: str) -> IntArray:
+    try:
+        return np.asarray(values)
+    except Exception:  # rows of different lengths, or whatever a foreign object raises when it is asked for numbers
+        raise ModelError(
+            f"{name} must be an array of whole numbers, found {brief(values)}; scopes of several lengths are given "
+            "flat, with scope_ptr"
+        ) from None

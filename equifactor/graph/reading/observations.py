@@ -16,13 +16,15 @@ import numpy as np
 from equifactor.base.errors import ModelError, brief
 from equifactor.base.options import did_you_mean
 from equifactor.graph.reading.inputs import as_numbers, listed, variable_number
+from equifactor.graph.slicing import slice_tables
 from equifactor.graph.structure import Structure, numbered
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.graph.reading.inputs import Variable
+    from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.graph.reading.inputs import Evidence, Variable
 
 
 _TRUTH = {"true": 1, "false": 0, "yes": 1, "no": 0, "on": 1, "off": 0, "t": 1, "f": 0, "y": 1, "n": 0}  # in any case
@@ -46,8 +48,8 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
     """
     if hasattr(given, "iloc") and getattr(given, "ndim", 1) == 2:
         raise ModelError(
-            f"{what} on one graph is one row, such as frame.iloc[0], found a data frame of {len(given)}; solve_many "  # type: ignore[arg-type]
-            "answers all rows of a frame"
+            f"{what} on one graph is one row, such as frame.iloc[0], found a data frame of {len(given)}; "  # type: ignore[arg-type]
+            "`solve(graph, evidence=frame)` answers all rows"
         )
     if not is_mapping(given):
         raise ModelError(f"{what} is a mapping from variable to state, such as {{0: 1}}; found {brief(given)}")
@@ -230,3 +232,30 @@ def _number(name: str) -> float | None:
     except ValueError:
         return None
     return value if np.isfinite(value) else None
+
+
+def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:
+    """What `FactorGraph.condition` returns; it says what evidence may be."""
+    observed = np.full(given.num_vars, -1) if given.observed is None else given.observed.copy()
+    read = checked_number if isinstance(evidence, StateNumbers) else state_number
+    any_hard = False
+    soft: list[tuple[list[int], FloatArray]] = []
+    for i, value in by_variable(given.structure, evidence, "evidence").items():
+        if is_state(value):
+            state = read(given.structure, i, value)
+            if observed[i] not in (-1, state):
+                name = given.structure.variable_name(i)
+                raise ModelError(f"variable {name} is already observed in state {observed[i]}, not {state}", variable=i)
+            observed[i] = state
+            any_hard = True
+            continue
+        weights = read_weights(given.structure, i, value)
+        if given.observed is None or given.observed[i] < 0:
+            soft.append(([i], weights))
+        else:  # a weight for a variable that is already fixed only scales
+            soft.append(([], weights[given.observed[i]]))
+    graph = given.with_factors(soft) if soft else given
+    if not any_hard:
+        return graph
+    structure, log_phi = slice_tables(graph.structure, graph.log_phi, observed)
+    return given.trusted(structure, log_phi, observed, given.name)

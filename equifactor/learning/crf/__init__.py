@@ -1,1 +1,1 @@
-"""Conditional random fields as torch modules: ln Z, likelihood, marginals and MAP of potentials from any network."""
+"""Conditional random fields as torch modules: ln Z, likelihood, marginals and MAP for potentials from any network."""

@@ -1,4 +1,4 @@
-"""Belief propagation in place of elimination, for a CRF whose structure does not fit."""
+"""Belief propagation in place of elimination, for a CRF whose elimination does not fit the memory."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from equifactor.graph import FactorGraph, FlatGraph, compile
 from equifactor.learning.crf.plan_layer import exact_numbers
 from equifactor.solvers.learned.bp_layer import beliefs
 
-_KEPT = 4  # compiled batches of different sizes: those of training and of validation, and their last ones
+_KEPT = 4  # The number of compiled batches that are kept: full and last batches of training and of validation.
 
 
 class BPEngine:
-    """Settled belief propagation on batches of one structure; the compiled batches are kept."""
+    """Belief propagation on batches of one structure; the compiled batches are kept."""
 
     def __init__(self, graph: FactorGraph, iterations: int, damping: float) -> None:
         self.graph = graph
@@ -22,7 +22,7 @@ class BPEngine:
         self._compiled: dict[tuple[int, torch.device, torch.dtype], tuple[FlatGraph[Tensor], Tensor]] = {}
 
     def sums(self, log_phi: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """ln Z [B], probabilities of states [B, X] and of log values [B, T], the last change of messages [B]."""
+        """Return ln Z [B], probabilities of states [B, X] and log values [B, T], and last change of messages [B]."""
         exact_numbers(log_phi)
         if log_phi.dtype not in (torch.float32, torch.float64):
             return tuple(t.to(log_phi.dtype) for t in self.sums(log_phi.float()))  # type: ignore[return-value]

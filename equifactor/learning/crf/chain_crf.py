@@ -16,14 +16,15 @@ class ChainCRF(nn.Module):
     """Sequences of T labels with d states: score(y) = start(y_1) + sum_t e_t(y_t) + sum_t A(y_t, y_t+1) + end(y_T).
 
     The emissions e [B, T, d] come from any network; start [d], end [d] and the transitions A [d, d], from row to
-    column, are parameters of this module. Exact by forward-backward: the gradient of ln Z is the marginals, one pass
-    forth and one back, and the marginals have gradients too. An impossible transition is `-inf` in
-    `crf.transitions.data`, and stays so in training; neither values nor gradients become NaN. Works in `torch.compile`,
-    `torch.func.vmap` and `torch.func.grad`, on CPU and GPU, in every floating type (on the CPU counted in float64).
+    column, are parameters of this module. Inference is exact by forward-backward: the gradient of ln Z is the
+    marginals, which take one pass forward and one backward, and the marginals are differentiable too. An impossible
+    transition is `-inf` in `crf.transitions.data`, which training does not change; values and gradients do not become
+    NaN. The module works with `torch.compile`, `torch.func.vmap` and `torch.func.grad`, on CPU and GPU, in every
+    floating type (on the CPU it computes in float64).
 
     Args:
         num_states: d, the number of labels.
-        boundaries: whether there are `start` and `end`; otherwise both are None.
+        boundaries: whether the module has `start` and `end`; otherwise both are None.
 
     Examples:
         >>> import torch, equifactor as ef
@@ -40,7 +41,9 @@ class ChainCRF(nn.Module):
     def __init__(self, num_states: int, *, boundaries: bool = True) -> None:
         super().__init__()
         if not hasattr(num_states, "__index__") or num_states < 1:
-            raise OptionError(f"a chain needs a whole number of states, at least 1; found {num_states!r}")
+            raise OptionError(
+                f"The number of states of a chain must be a whole number of at least 1, found {num_states!r}."
+            )
         self.num_states = num_states
         self.transitions = nn.Parameter(torch.zeros(num_states, num_states))
         self.start = nn.Parameter(torch.zeros(num_states)) if boundaries else None
@@ -54,7 +57,7 @@ class ChainCRF(nn.Module):
         *,
         transitions: Tensor | None = None,
     ) -> Tensor:
-        """The log likelihood [B] of each sequence, as `log_likelihood`."""
+        """Return the log likelihood [B] of each sequence, as `log_likelihood` does."""
         return self.log_likelihood(emissions, tags, mask, transitions=transitions)
 
     def log_likelihood(
@@ -65,13 +68,13 @@ class ChainCRF(nn.Module):
         *,
         transitions: Tensor | None = None,
     ) -> Tensor:
-        """ln p(tags | emissions) [B] of each sequence.
+        """Return ln p(tags | emissions) [B] of each sequence.
 
         Args:
             emissions: log potentials [B, T, d] of the states at each place.
-            tags: the labels [B, T]; those beyond the end of a sequence are not looked at.
-            mask: true within each sequence, [B, T]: true up to its end, at least once, and false from there on.
-            transitions: in place of those of this module, [d, d], [T-1, d, d] or [B, T-1, d, d].
+            tags: the labels [B, T]; labels beyond the end of a sequence are ignored.
+            mask: [B, T] true up to the end of each sequence, at least once, and false after it.
+            transitions: replaces the transitions of this module, [d, d], [T-1, d, d] or [B, T-1, d, d].
         """
         e, a, lengths = self._inputs(emissions, mask, transitions)
         score = _scores(e, a, self._labels(tags, e, lengths), lengths)
@@ -79,29 +82,29 @@ class ChainCRF(nn.Module):
         return score - finite(log_z)
 
     def log_z(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
-        """ln of the sum over all label sequences of each row, [B]."""
+        """Return ln of the sum over all label sequences of each row [B]."""
         return chain_sums(*self._inputs(emissions, mask, transitions))[0]
 
     def marginals(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
-        """The probability [B, T, d] of every state at every place; 0 beyond the end of a sequence."""
+        """Return the probability [B, T, d] of every state at every place; 0 beyond the end of a sequence."""
         return chain_sums(*self._inputs(emissions, mask, transitions), marginals=True)[1]
 
     def factor_marginals(
         self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None
     ) -> Tensor:
-        """The joint probability [B, T-1, d, d] of the states of every two neighbours; 0 beyond the end."""
+        """Return the joint probability [B, T-1, d, d] of the states of neighbours; 0 beyond the end."""
         e, a, lengths = self._inputs(emissions, mask, transitions)
         a = a.expand(-1, max(1, e.shape[1] - 1), -1, -1)
         return chain_sums(e, a, lengths, marginals=True)[2][:, : e.shape[1] - 1]
 
     @torch.no_grad()
     def map(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
-        """The most probable label sequence [B, T] of each row (Viterbi); -1 beyond its end."""
+        """Return the most probable label sequence [B, T] of each row (Viterbi); -1 beyond its end."""
         e, a, lengths = self._inputs(emissions, mask, transitions)
         return torch.where(_within(lengths, e.shape[1]), best_paths(e, a, lengths)[1], -1)
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the text that `print` shows."""
         return f"num_states={self.num_states}" + ("" if self.start is not None else ", boundaries=False")
 
     # ---- inputs -----------------------------------------------------------------------------------------
@@ -109,12 +112,14 @@ class ChainCRF(nn.Module):
     def _inputs(
         self, emissions: Tensor, mask: Tensor | None, transitions: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Emissions with both ends in them, transitions [B or 1, T-1 or 1, d, d], lengths [B]."""
+        """Return emissions that include start and end, transitions [B or 1, T-1 or 1, d, d], and lengths [B]."""
         d = self.num_states
         if not isinstance(emissions, Tensor):
-            raise ModelError(f"emissions are a tensor of shape [B, T, {d}], found {type(emissions).__name__}")
+            raise ModelError(f"emissions must be a tensor of shape [B, T, {d}], found {type(emissions).__name__}.")
         if emissions.ndim != 3 or emissions.shape[2] != d or not emissions.shape[1]:
-            raise ModelError(f"emissions must have shape [B, T, {d}] with T at least 1; found {tuple(emissions.shape)}")
+            raise ModelError(
+                f"emissions must have shape [B, T, {d}] with T at least 1, found {tuple(emissions.shape)}."
+            )
         batch, places, _ = emissions.shape
         if mask is None:
             lengths = torch.full((batch,), places, device=emissions.device)
@@ -125,7 +130,7 @@ class ChainCRF(nn.Module):
         if tuple(a.shape) not in wanted:
             raise ModelError(
                 f"transitions must have shape [{d}, {d}], [{places - 1}, {d}, {d}] or "
-                f"[{batch}, {places - 1}, {d}, {d}]; found {tuple(a.shape)}"
+                f"[{batch}, {places - 1}, {d}, {d}], found {tuple(a.shape)}."
             )
         a = a.reshape(*[1] * (4 - a.ndim), *a.shape)
         if self.start is not None and self.end is not None:
@@ -141,12 +146,12 @@ class ChainCRF(nn.Module):
     def _labels(self, tags: Tensor, emissions: Tensor, lengths: Tensor) -> Tensor:
         if tags.shape != emissions.shape[:2]:
             found = tuple(tags.shape)
-            raise ModelError(f"tags must have shape {tuple(emissions.shape[:2])}, as the emissions; found {found}")
+            raise ModelError(f"tags must have shape {tuple(emissions.shape[:2])}, like the emissions, found {found}.")
         if tags.dtype.is_floating_point or tags.dtype == torch.bool:
-            raise ModelError(f"tags are whole numbers, found a tensor of {tags.dtype}")
+            raise ModelError(f"tags must be whole numbers, found a tensor of {tags.dtype}.")
         tags = torch.where(_within(lengths, tags.shape[1]), tags, 0)
         if seen((tags < 0) | (tags >= self.num_states)):
-            raise ModelError(f"a tag is not one of the {self.num_states} states (0-{self.num_states - 1})")
+            raise ModelError(f"A tag is not one of the {self.num_states} states (0-{self.num_states - 1}).")
         return tags
 
 
@@ -155,27 +160,27 @@ def _within(lengths: Tensor, places: int) -> Tensor:
 
 
 def _lengths(mask: Tensor, shape: tuple[int, int]) -> Tensor:
-    """The length of each sequence, from a mask that is true up to its end."""
+    """Return the length of each sequence, from a mask that is true up to its end."""
     if tuple(mask.shape) != shape:
-        raise ModelError(f"the mask must have shape {shape}, as the emissions; found {tuple(mask.shape)}")
+        raise ModelError(f"The mask must have shape {shape}, like the emissions, found {tuple(mask.shape)}.")
     mask = mask.bool()
     if seen((~mask[:, 0]).any() | (mask[:, 1:] & ~mask[:, :-1]).any()):
-        raise ModelError("a mask must be true up to the end of each sequence, at least once, and false from there on")
+        raise ModelError("A mask must be true up to the end of each sequence, at least once, and false after it.")
     return mask.sum(1)
 
 
 def seen(wrong: Any) -> bool:
-    """Whether something is wrong, where that can be seen: not on a GPU, which would wait, nor within a transform."""
+    """Return whether any entry is true; False on a GPU, where looking would wait, and within a torch transform."""
     if torch.compiler.is_compiling() or wrong.device.type != "cpu":
         return False
     try:
         return bool(wrong.any())
-    except RuntimeError:  # vmap holds many values in one
+    except RuntimeError:  # A tensor within vmap holds many values.
         return False
 
 
 def _scores(e: Tensor, a: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
-    """The log score of one label sequence per row: the potentials it picks, added up."""
+    """Return the log score of one label sequence per row: the sum of its potentials."""
     batch, places, d = e.shape
     within = _within(lengths, places)
     score = torch.where(within, e.gather(2, tags[:, :, None]).squeeze(2), 0.0).sum(1)

@@ -1,7 +1,7 @@
 """Sums over all paths of a batch of chains as a torch operation: ln Z and marginals, differentiable twice.
 
-On the CPU forward-backward in compiled loops, where equal transitions are held once. On a GPU, and for the best path,
-the chain is a graph like any other, eliminated along its plan.
+On the CPU, forward-backward runs in compiled loops, and equal transitions are stored once. On a GPU, and for the best
+path, the chain is treated as a graph and eliminated along its plan.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from equifactor.solvers.elimination.exact_batch_torch import Tangents, TorchBatc
 def chain_sums(
     emissions: Tensor, transitions: Tensor, lengths: Tensor, *, marginals: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """ln Z [B], probabilities of states [B, T, d] and of pairs of neighbours [B, T-1 or 1, d, d].
+    """Return ln Z [B], probabilities of states [B, T, d] and of pairs of neighbours [B, T-1 or 1, d, d].
 
     Args:
-        emissions: log potentials [B, T, d]; what starts and ends chains is part of them.
-        transitions: log potentials [B or 1, T-1 or 1, d, d]. Where they are the same at all places the probabilities
-            of pairs are summed over the places.
-        lengths: [B] of each chain, 1 to T; what lies beyond is not looked at and has probability 0.
-        marginals: whether probabilities are wanted; otherwise they may be missing, and zero.
+        emissions: log potentials [B, T, d], including those of the start and the end of chains.
+        transitions: log potentials [B or 1, T-1 or 1, d, d]. If all places share them, the probabilities of pairs are
+            summed over the places.
+        lengths: [B] of each chain, 1 to T; places beyond the end are ignored and have probability 0.
+        marginals: whether probabilities are wanted; otherwise they may be zeros.
     """
-    wanted = marginals or torch.is_grad_enabled()  # They are the gradient of ln Z.
+    wanted = marginals or torch.is_grad_enabled()  # The probabilities are the gradient of ln Z.
     answer: tuple[Tensor, Tensor, Tensor]
     answer = _ChainSums.apply(emissions, transitions, lengths, wanted)  # type: ignore[no-untyped-call]
     return answer
 
 
 def best_paths(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """The best log score [B] and its states [B, T]; those beyond the end of a chain repeat the last one."""
+    """Return the best log score [B] and its states [B, T]; states beyond the end of a chain repeat the last one."""
     tables = _as_graph(working(emissions), working(transitions), lengths)
     score, states = _plan_of_chain(*emissions.shape[1:]).best(tables)
     return score.to(emissions.dtype), states.T
@@ -50,19 +50,19 @@ def best_paths(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> tuple
 
 @lru_cache(maxsize=256)
 def _plan_of_chain(length: int, states: int) -> TorchBatch:
-    """The elimination of a chain: unary factors first, then pairs of neighbours."""
+    """Return the elimination of a chain with unary factors first, then pairs of neighbours."""
     unary, pair = np.ones(states), np.ones((states, states))
     factors = [([t], unary) for t in range(length)] + [([t, t + 1], pair) for t in range(length - 1)]
     return TorchBatch(plan_structure(FactorGraph([states] * length, factors)))
 
 
 def _valid(lengths: Tensor, places: int) -> Tensor:
-    """[B, T] whether a place lies within the chain."""
+    """Return [B, T] whether a place lies within the chain."""
     return torch.arange(places, device=lengths.device) < lengths[:, None]
 
 
 def _as_graph(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> Tensor:
-    """Tables [t, B] of chains of equal length: beyond its end a chain copies its last state."""
+    """Return tables [t, B] of chains of equal length; beyond its end a chain copies its last state."""
     batch, places, d = emissions.shape
     valid = _valid(lengths, places)
     copy = torch.zeros(d, d, dtype=emissions.dtype, device=emissions.device)
@@ -73,7 +73,7 @@ def _as_graph(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> Tensor
 
 
 def _apart(values: Tensor, shape: tuple[int, int, int], lengths: Tensor, per_place: bool) -> tuple[Tensor, Tensor]:
-    """Numbers of table entries [t, B] as [B, T, d] and [B, T-1 or 1, d, d], zero beyond the ends."""
+    """Return numbers of table entries [t, B] as [B, T, d] and [B, T-1 or 1, d, d], zero beyond the ends."""
     batch, places, d = shape
     valid = _valid(lengths, places)
     unary, pair = values.T[:, : places * d], values.T[:, places * d :]
@@ -129,7 +129,7 @@ def _(emissions: Tensor, transitions: Tensor, lengths: Tensor, marginals: bool) 
 def _changes(
     emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The derivatives [B, T, d] and [B, T-1 or 1, d, d] of sum(to_states * states + to_pairs * pairs)."""
+    """Return the derivatives [B, T, d] and [B, T-1 or 1, d, d] of sum(to_states * states + to_pairs * pairs)."""
     if emissions.device.type == "cpu":
         return _changes_forth_and_back(emissions, transitions, lengths, to_states, to_pairs)
     return _changes_eliminated(emissions, transitions, lengths, to_states, to_pairs)
@@ -148,7 +148,7 @@ def _changes_forth_and_back(
 
 
 def _float64(tensor: Tensor) -> FloatArray:
-    """A tensor of the CPU for a kernel."""
+    """Return a CPU tensor as an array for a kernel."""
     return tensor.detach().double().contiguous().numpy()
 
 
@@ -184,7 +184,7 @@ def _sums_vmap(
 
 
 def _rows_of_transitions(info: Any, axis: int | None, transitions: Tensor, rows: int) -> Tensor:
-    """Transitions [rows or 1, T-1 or 1, d, d]: kept as they are where all rows share them."""
+    """Return transitions [rows or 1, T-1 or 1, d, d]; transitions that all rows share stay single."""
     if axis is None and len(transitions) == 1:
         return transitions
     moved = transitions[None] if axis is None else transitions.movedim(axis, 0)
@@ -207,13 +207,13 @@ def _changes_vmap(
     return rows_apart(info, *_changes(e, a, n, u, w))
 
 
-if hasattr(_sums, "register_vmap"):  # torch 2.4 has no such rules, and says so when vmap meets the operation.
+if hasattr(_sums, "register_vmap"):  # torch 2.4 has no such rules, and raises an error when vmap meets the operation.
     _sums.register_vmap(_sums_vmap)
     _changes.register_vmap(_changes_vmap)
 
 
 class _ChainSums(torch.autograd.Function):
-    """The derivative rules. Third derivatives do not exist: `chain_changes` has none, and torch says so."""
+    """The derivative rules. There are no third derivatives: `chain_changes` has no rule, and torch raises an error."""
 
     generate_vmap_rule = True
 

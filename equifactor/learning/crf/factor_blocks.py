@@ -1,4 +1,4 @@
-"""Potentials as people have them, one tensor for each block of equal factors, and as one row of table entries."""
+"""Potentials in two forms: one tensor for each block of factors of one shape, and one row of all table entries."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class FactorBlock:
     """Consecutive tables of one shape."""
 
-    first: int  # the number of its first factor among the tables
-    count: int  # F, how many factors there are
-    shape: tuple[int, ...]  # of each table
+    first: int  # The number of its first factor among the tables.
+    count: int  # F, the number of factors.
+    shape: tuple[int, ...]  # The shape of each table.
 
     @property
     def size(self) -> int:
@@ -35,7 +35,7 @@ class FactorBlock:
 
 
 def blocks_of(structure: Structure, tables: IntArray) -> tuple[FactorBlock, ...]:
-    """The blocks of a structure's factors `tables`, which are dense tables, in their order."""
+    """Return the blocks of the factors `tables` of a structure, which are dense tables, in their order."""
     blocks: list[FactorBlock] = []
     shapes = [structure.shape(int(a)) for a in tables]
     start = 0
@@ -47,10 +47,10 @@ def blocks_of(structure: Structure, tables: IntArray) -> tuple[FactorBlock, ...]
 
 
 def joined(blocks: tuple[FactorBlock, ...], potentials: tuple[Tensor, ...]) -> tuple[Tensor, torch.Size]:
-    """Log tables [B, T] of all blocks one after the other, and the leading axes whose product is B.
+    """Return log tables [B, T] of all blocks one after the other, and the leading axes whose product is B.
 
     Args:
-        blocks: of the structure.
+        blocks: the blocks of the structure.
         potentials: a tensor for each block that broadcasts to [.., F, *shape]: [.., F, *shape] itself, or `shape` alone
             for tables that all factors share; or one tensor [.., T] for all.
     """
@@ -61,8 +61,8 @@ def joined(blocks: tuple[FactorBlock, ...], potentials: tuple[Tensor, ...]) -> t
     if len(potentials) != len(blocks):
         wanted = ", ".join(map(str, blocks))
         raise ModelError(
-            f"this structure takes {len(blocks)} tensors of potentials ({wanted}, each with any leading axes), or one "
-            f"[.., {total}]; found {len(potentials)}"
+            f"This structure takes {len(blocks)} tensors of potentials ({wanted}, each with any leading axes), or one "
+            f"tensor [.., {total}], found {len(potentials)} tensors."
         )
     batch = common_shape(*(_leading(n, b, t) for n, (b, t) in enumerate(zip(blocks, potentials, strict=True))))
     kind = potentials[0].dtype
@@ -76,36 +76,37 @@ def joined(blocks: tuple[FactorBlock, ...], potentials: tuple[Tensor, ...]) -> t
 
 
 def common_shape(*shapes: torch.Size) -> torch.Size:
-    """The shape to which all of these broadcast."""
+    """Return the shape to which all shapes broadcast."""
     whole: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     return whole
 
 
 def _leading(n: int, block: FactorBlock, tensor: Tensor) -> torch.Size:
-    """The axes of a tensor before those of its block."""
+    """Return the axes of a tensor before those of its block."""
     own = len(block.shape)
     wanted = (block.count, *block.shape)
     tail = tuple(tensor.shape[max(0, tensor.ndim - own - 1) :])
     fits = tail == wanted or tail == (1, *block.shape) or tuple(tensor.shape) == block.shape
     if not fits or not tensor.is_floating_point():
         raise ModelError(
-            f"potentials {n} must be floating-point numbers of shape [.., {', '.join(map(str, wanted))}], or "
-            f"{[*block.shape]} for one table that all {block.count} factors share; "
-            f"found {tensor.dtype} {[*tensor.shape]}"
+            f"Tensor {n} of the potentials must hold floating-point numbers of shape "
+            f"[.., {', '.join(map(str, wanted))}], or {[*block.shape]} for one table that all {block.count} factors "
+            f"share, found {tensor.dtype} {[*tensor.shape]}."
         )
     return tensor.shape[: max(0, tensor.ndim - own - 1)]
 
 
 def apart(blocks: tuple[FactorBlock, ...], entries: Tensor, batch: torch.Size) -> tuple[Tensor, ...]:
-    """Numbers of table entries [B, T] as a tensor [.., F, *shape] for each block."""
+    """Return numbers of table entries [B, T] as a tensor [.., F, *shape] for each block."""
     parts = torch.split_with_sizes(entries, [block.size for block in blocks], 1)
     return tuple(p.reshape(*batch, b.count, *b.shape) for b, p in zip(blocks, parts, strict=True))
 
 
 def entry_indices(structure: Structure, tables: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """How an assignment picks entries: first [F], and variables and strides [F, K] of each table's scope.
+    """Return the first entries [F], and the variables and strides [F, K] of the scope of each table.
 
-    The entry of table a is first[a] + sum_k stride[a, k] x[variable[a, k]]; scopes shorter than K have strides 0.
+    An assignment x picks the entry first[a] + sum_k stride[a, k] x[variable[a, k]] of table a. Scopes shorter than K
+    have strides 0.
     """
     arity = structure.arity[tables]
     width = int(arity.max(initial=0))

@@ -2,9 +2,9 @@
 """Forward-backward on a batch of chains.
 
 Symbols: alpha_t(j) = ln of the sum over all beginnings that end in state j at place t, beta_t(i) = ln of the sum over
-all endings after state i at place t. Both stay in logs; a step multiplies by transitions that were exponentiated once,
-each column scaled to a largest entry of 1, so that it costs d exponentials instead of d^2 of them. A sum that comes out
-below SAFE may have lost what counts, and is taken again in logs: the digits are the same either way.
+all endings after state i at place t. Both are kept as logs. A step multiplies by transitions that were exponentiated
+once, with each column scaled to a largest entry of 1, so that it takes d exponentials instead of d^2. A sum below SAFE
+may have lost its largest terms to underflow, and is computed again in logs, to the same precision.
 """
 
 import math
@@ -15,17 +15,17 @@ from equifactor.kernels.fastmath import MIN_EXP, exp_
 from equifactor.kernels.jit import fast_kernel
 
 NEG_INF = -math.inf
-SAFE = 1e-250
-_LARGE = 300.0  # exp of this times the smallest product that counts is far from subnormal numbers
+SAFE = 1e-250  # Sums below this are computed again in logs. Far above the smallest normal number, 2e-308.
+_LARGE = 300.0  # Up to this exponent, the product of the two parts of a probability has no subnormal factor.
 
 
 @fast_kernel
 def forward_backward(emissions, transitions, lengths, with_marginals, log_z, p, pairs):
-    """Sums over all paths of chains.
+    """Compute sums over all paths of chains.
 
-    emissions [B, T, d] and transitions [B or 1, T-1 or 1, d, d] are logs, lengths [B] at least 1. Filled in are log_z
-    [B] and, where asked for, probabilities p [B, T, d], zero beyond the end of a chain, and those of the pairs of
-    neighbours, pairs [B, T-1 or 1, d, d]: summed over all places where the transitions are the same at all of them.
+    emissions [B, T, d] and transitions [B or 1, T-1 or 1, d, d] are logs, and lengths [B] are at least 1. The kernel
+    fills log_z [B] and, if wanted, the probabilities p [B, T, d], zero beyond the end of a chain, and the probabilities
+    of neighbours, pairs [B, T-1 or 1, d, d]. Pairs are summed over all places if all places share the transitions.
     """
     batch, places, d = emissions.shape
     alpha = np.empty((places, d))
@@ -74,7 +74,9 @@ def forward_backward(emissions, transitions, lengths, with_marginals, log_z, p, 
             t_ = t if transitions.shape[1] > 1 else 0
             A, E, c, q = transitions[b_, t_], scaled[b_, t_], top[b_, t_], pairs[b, t_]
             for j in range(d):
-                inner[j] = beta[j] + emissions[b, t + 1, j]  # the sum over all endings from state j at place t + 1 on
+                inner[j] = (
+                    beta[j] + emissions[b, t + 1, j]
+                )  # ln of the sum over all endings from state j at place t + 1 on
                 total[j] = inner[j] + c[j]
             largest = _exponentials(total, weight)
             for i in range(d):
@@ -85,7 +87,7 @@ def forward_backward(emissions, transitions, lengths, with_marginals, log_z, p, 
             # The probability of a pair is exp(alpha_i + A_ij + inner_j - ln Z), in two parts around the largest weight.
             for i in range(d):
                 gap = alpha[t, i] + largest - log_z[b]
-                if gap > _LARGE:  # The other part may have lost digits, and the entries are taken one by one.
+                if gap > _LARGE:  # The other part may have lost digits, so the entries are computed one by one.
                     for j in range(d):
                         q[i, j] += math.exp(alpha[t, i] + A[i, j] + inner[j] - log_z[b])
                 elif gap > MIN_EXP:
@@ -99,11 +101,11 @@ def forward_backward(emissions, transitions, lengths, with_marginals, log_z, p, 
 
 @fast_kernel
 def marginal_changes(emissions, transitions, lengths, u, v, of_states, of_pairs):
-    """How the probabilities change when the logs change along u [B, T, d] and v [B, T-1 or 1, d, d].
+    """Compute the changes of the probabilities when the logs change along u [B, T, d] and v [B, T-1 or 1, d, d].
 
-    The same recursions, in logs throughout, with the change of every alpha, beta and ln Z beside it: the change of a
-    log sum is the mean of the changes of its terms. The changes of states and pairs are added to of_states and
-    of_pairs, of the shapes of u and v.
+    These are the same recursions, in logs throughout, together with the change of every alpha, beta and ln Z: the
+    change of a log sum is the mean of the changes of its terms. The changes of states and pairs are added to of_states
+    and of_pairs, which have the shapes of u and v.
     """
     batch, places, d = emissions.shape
     alpha, alpha_moved = np.empty((places, d)), np.zeros((places, d))
@@ -141,7 +143,7 @@ def marginal_changes(emissions, transitions, lengths, u, v, of_states, of_pairs)
 
 @fast_kernel
 def _log_sum(x, x_moved, y, y_moved):
-    """ln sum_k exp(x_k + y_k) and its change; (-inf, 0) where all terms are zero."""
+    """Return ln sum_k exp(x_k + y_k) and its change; (-inf, 0) if all terms are zero."""
     top, total, moved = NEG_INF, 0.0, 0.0
     for k in range(len(x)):
         top = max(top, x[k] + y[k])
@@ -156,7 +158,7 @@ def _log_sum(x, x_moved, y, y_moved):
 
 @fast_kernel
 def _scale_columns(A, E, top):
-    """E[i, j] = exp(A[i, j] - top[j]), top[j] the largest entry of column j; 0 where all are -inf."""
+    """Set E[i, j] = exp(A[i, j] - top[j]), with top[j] the largest entry of column j, or 0 if all are -inf."""
     d = len(A)
     for j in range(d):
         top[j] = NEG_INF
@@ -171,7 +173,7 @@ def _scale_columns(A, E, top):
 
 @fast_kernel
 def _exponentials(logs, weight):
-    """weight = exp(logs - their largest), which is returned; all zero where it is -inf."""
+    """Set weight = exp(logs - largest) and return the largest log; all weights are zero if it is -inf."""
     largest = NEG_INF
     for j in range(len(logs)):
         largest = max(largest, logs[j])
@@ -184,7 +186,7 @@ def _exponentials(logs, weight):
 
 @fast_kernel
 def _column(alpha, A, j):
-    """ln sum_i exp(alpha_i + A_ij), in logs throughout."""
+    """Return ln sum_i exp(alpha_i + A_ij), in logs throughout."""
     top, total = NEG_INF, 0.0
     for i in range(len(alpha)):
         top = max(top, alpha[i] + A[i, j])
@@ -197,7 +199,7 @@ def _column(alpha, A, j):
 
 @fast_kernel
 def _row(inner, A, i):
-    """ln sum_j exp(A_ij + inner_j), in logs throughout."""
+    """Return ln sum_j exp(A_ij + inner_j), in logs throughout."""
     top, total = NEG_INF, 0.0
     for j in range(len(inner)):
         top = max(top, A[i, j] + inner[j])

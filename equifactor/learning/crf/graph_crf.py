@@ -1,4 +1,4 @@
-"""A conditional random field on any graph: the structure is the module's, the potentials come from any network."""
+"""A conditional random field on any graph: the module has the structure, and any network gives the potentials."""
 
 from __future__ import annotations
 
@@ -26,37 +26,38 @@ Engine = Literal["auto", "exact", "bp"]
 
 
 class CRFAnswer(NamedTuple):
-    """What `CRF.infer` returns; everything but the last two carries gradients."""
+    """The result of `CRF.infer`; all fields but the last two are differentiable."""
 
-    log_z: Tensor  # [*B], of belief propagation the Bethe estimate
-    marginals: Tensor  # [*B, V, d]; where variables have fewer than d states the others have probability 0
-    factor_marginals: tuple[Tensor, ...]  # for each block of factors [*B, F, *shape]
+    log_z: Tensor  # [*B]; with belief propagation the Bethe estimate
+    marginals: Tensor  # [*B, V, d]; for a variable with fewer than d states the others have probability 0
+    factor_marginals: tuple[Tensor, ...]  # [*B, F, *shape] for each block of factors
     exact: bool
-    change: Tensor | None  # [*B] how far the messages of belief propagation still moved; None where exact
+    change: Tensor | None  # [*B] the last change of the messages of belief propagation; None if exact
 
 
 class CRF(nn.Module):
     """p(x) = exp(sum_a theta_a(x_a)) / Z for log potentials theta of any batch shape, on one structure.
 
-    Exact where elimination fits the memory: one pass up and one pass down along a plan made once give ln Z and all
-    marginals, and the marginals *are* the gradient of ln Z; their own gradients are exact too. Elsewhere belief
-    propagation until the messages settle, with the gradients of the fixed point: an estimate, and `infer(..).change`
-    tells whether it settled. `crf.engine` and `print(crf)` say which of the two it is.
+    Inference is exact if elimination fits the memory: one pass up and one pass down along a plan give ln Z and all
+    marginals. The marginals are the gradient of ln Z, and their own gradients are exact too. Otherwise belief
+    propagation runs until its messages converge, with the gradients of the fixed point. Its results are estimates, and
+    `infer(..).change` tells whether it converged. `crf.engine` and `print(crf)` tell which engine is used.
 
     Potentials are one tensor for each block of consecutive tables of one shape, as `crf.blocks` lists them, each with
-    any leading batch axes: for a grid unaries [B, V, d] and pairs [B, E, d, d], [E, d, d], or [d, d] where all pairs
-    share one table. `-inf` is a true zero. Factors of other kinds (`Parity`, `Clause`, ..) keep the values that they
-    have in the graph.
+    any leading batch axes. For a grid these are unaries [B, V, d] and pairs [B, E, d, d], [E, d, d], or [d, d] if all
+    pairs share one table. `-inf` is an exact zero. Structured factors (`Parity`, `Clause`, ..) keep the values that
+    they have in the graph.
 
-    Exact inference works in `torch.compile`, `torch.func.vmap` and `torch.func.grad`; belief propagation does not work
-    in vmap, because it looks at its messages to see whether they settled.
+    Exact inference works with `torch.compile`, `torch.func.vmap` and `torch.func.grad`. Belief propagation does not
+    work in vmap, because it checks its messages for convergence.
 
     Args:
-        graph: the structure; its tables are not used. Observed variables are refused: use potentials of `-inf`.
-        engine: "exact" raises `SolveError` where it does not fit, "bp" always propagates beliefs, "auto" chooses.
+        graph: the structure; its tables are not used. It must not have evidence: use potentials of `-inf` instead.
+        engine: "exact" raises `SolveError` if elimination does not fit, "bp" always uses belief propagation, and "auto"
+            uses elimination if it fits.
         memory_limit: GiB that the elimination of one row of the batch may take.
-        iterations: most steps of belief propagation.
-        damping: share of the old log message that belief propagation keeps.
+        iterations: the largest number of steps of belief propagation.
+        damping: the share of the old log message that belief propagation keeps.
 
     Examples:
         >>> import torch, equifactor as ef
@@ -71,13 +72,13 @@ class CRF(nn.Module):
     """
 
     _first: Tensor  # [F] the first entry of each table
-    _variable: Tensor  # [F, K] the variables of each table, and
-    _stride: Tensor  # [F, K] the steps that their states make in it
-    _place: Tensor  # [X] of each state in [V, d]
-    _card: Tensor  # [V] states of each variable
-    _entries: Tensor  # those of tables among all log values
-    _own: Tensor  # the graph's own log values
-    _lowered: Tensor  # tables that stand for factors of other kinds
+    _variable: Tensor  # [F, K] the variables of each table
+    _stride: Tensor  # [F, K] the strides of these variables in the table
+    _place: Tensor  # [X] the place of each state in [V, d]
+    _card: Tensor  # [V] the number of states of each variable
+    _entries: Tensor  # the places of table entries among all log values
+    _own: Tensor  # the log values of the graph
+    _lowered: Tensor  # tables that replace structured factors
 
     def __init__(
         self,
@@ -90,14 +91,16 @@ class CRF(nn.Module):
     ) -> None:
         super().__init__()
         if engine not in get_args(Engine):
-            raise OptionError(f"CRF: engine must be one of {', '.join(get_args(Engine))}, found {engine!r}")
+            raise OptionError(f"CRF: engine must be one of {', '.join(get_args(Engine))}, found {engine!r}.")
         if not isinstance(graph, FactorGraph):
-            raise ModelError(f"CRF needs a FactorGraph, found {type(graph).__name__}")
+            raise ModelError(f"CRF needs a FactorGraph, found {type(graph).__name__}.")
         if graph.observed is not None:
-            raise ModelError("CRF needs a graph without evidence: give potentials of -inf to what is ruled out")
+            raise ModelError("CRF needs a graph without evidence. Give impossible states potentials of -inf instead.")
         s = graph.structure
         if not s.is_table.any():
-            raise ModelError("CRF needs a graph with a table at least: potentials take the place of tables")
+            raise ModelError(
+                "CRF needs a graph with at least one dense table, because potentials replace dense tables."
+            )
         self.graph = graph
         tables = np.flatnonzero(s.is_table)
         self.blocks = blocks_of(s, tables)
@@ -121,9 +124,9 @@ class CRF(nn.Module):
 
     @classmethod
     def grid(cls, rows: int, columns: int, states: int, **options: object) -> CRF:
-        """The grid of pixels: unaries [rows * columns, d], then pairs [E, d, d], all horizontal ones first.
+        """Return a CRF on a grid of pixels, with unaries [rows * columns, d], then pairs [E, d, d].
 
-        Horizontal pairs are ordered row by row from left to right, then vertical ones row by row.
+        Horizontal pairs come first, row by row from left to right, then vertical pairs row by row.
         """
         pixel = np.arange(rows * columns).reshape(rows, columns)
         across = np.stack((pixel[:, :-1].ravel(), pixel[:, 1:].ravel()), 1)
@@ -132,14 +135,14 @@ class CRF(nn.Module):
 
     @classmethod
     def pairs(cls, variables: int, edges: Iterable[tuple[int, int]], states: int, **options: object) -> CRF:
-        """A factor for each variable, [V, d], then one for each pair of variables in `edges`, [E, d, d]."""
+        """Return a CRF with a factor for each variable [V, d], then a factor for each pair in `edges` [E, d, d]."""
         unary, pair = np.ones(states), np.ones((states, states))
         factors = [([v], unary) for v in range(variables)] + [([int(i), int(j)], pair) for i, j in edges]
         return cls(FactorGraph([states] * variables, factors), **options)  # type: ignore[arg-type]
 
     @staticmethod
     def chain(states: int, *, boundaries: bool = True) -> ChainCRF:
-        """A `ChainCRF`: sequences of any length, transitions that belong to the module, masks."""
+        """Return a `ChainCRF`, for sequences of any length with masks; its transitions belong to the module."""
         return ChainCRF(states, boundaries=boundaries)
 
     @property
@@ -148,21 +151,21 @@ class CRF(nn.Module):
         return "exact" if isinstance(self._steps, PlanEngine) else "bp"
 
     def forward(self, *potentials: Tensor, states: Tensor) -> Tensor:
-        """The log likelihood [*B] of assignments, as `log_likelihood`."""
+        """Return the log likelihood [*B] of assignments, as `log_likelihood` does."""
         return self.log_likelihood(*potentials, states=states)
 
     def log_likelihood(self, *potentials: Tensor, states: Tensor) -> Tensor:
-        """ln p(states) [*B], the log score less ln Z, for states [*B, V]; of belief propagation the Bethe estimate."""
+        """Return ln p(states) [*B] for states [*B, V]: the log score minus ln Z, or its Bethe estimate."""
         log_phi, batch = joined(self.blocks, potentials)
         log_z = self._sums(log_phi)[0].reshape(batch)
         return self.log_score(*potentials, states=states) - finite(log_z)
 
     def log_score(self, *potentials: Tensor, states: Tensor) -> Tensor:
-        """The log score [*B] of assignments [*B, V]: the potentials that they pick, added up."""
+        """Return the log score [*B] of assignments [*B, V]: the sum of their potentials."""
         log_phi, batch = joined(self.blocks, potentials)
         num_vars = self.graph.num_vars
         if states.shape[-1:] != (num_vars,):
-            raise ModelError(f"states must have shape [.., {num_vars}], one per variable; found {[*states.shape]}")
+            raise ModelError(f"states must have shape [.., {num_vars}], one per variable, found {[*states.shape]}.")
         whole = common_shape(batch, states.shape[:-1])
         _check_states(states, self._card)
         x = states.expand(*whole, num_vars).reshape(-1, num_vars)
@@ -175,19 +178,19 @@ class CRF(nn.Module):
         return score.reshape(whole)
 
     def log_z(self, *potentials: Tensor) -> Tensor:
-        """ln Z [*B], the log of the sum over all assignments."""
+        """Return ln Z [*B], the log of the sum over all assignments."""
         return self.infer(*potentials).log_z
 
     def marginals(self, *potentials: Tensor) -> Tensor:
-        """The probability [*B, V, d] of every state of every variable."""
+        """Return the probability [*B, V, d] of every state of every variable."""
         return self.infer(*potentials).marginals
 
     def factor_marginals(self, *potentials: Tensor) -> tuple[Tensor, ...]:
-        """The joint probabilities of the variables of each factor, [*B, F, *shape] for each block."""
+        """Return the joint probabilities of the variables of each factor, [*B, F, *shape] for each block."""
         return self.infer(*potentials).factor_marginals
 
     def infer(self, *potentials: Tensor) -> CRFAnswer:
-        """ln Z, marginals and factor marginals at once, and how they were had."""
+        """Return ln Z, marginals and factor marginals together, and whether they are exact."""
         log_phi, batch = joined(self.blocks, potentials)
         log_z, states, entries, change = self._sums(log_phi)
         shape = (len(log_phi), self.graph.num_vars * self._width)
@@ -202,10 +205,11 @@ class CRF(nn.Module):
 
     @torch.no_grad()
     def map(self, *potentials: Tensor, solver: str = "srmp", time_limit: float | None = None) -> Tensor:
-        """A most probable assignment [*B, V] of each row.
+        """Return a most probable assignment [*B, V] of each row.
 
-        Optimal where inference is exact. Elsewhere found by a `solver` of the package within `time_limit` seconds for
-        the whole batch, and good, but not always optimal: `solve(graph, "MAP", solver)` also gives its bound.
+        The assignment is optimal if inference is exact. Otherwise a `solver` of the package finds it within
+        `time_limit` seconds for the whole batch, and it may not be optimal: `solve(graph, "MAP", solver)` also returns
+        a bound.
         """
         log_phi, batch = joined(self.blocks, potentials)
         if isinstance(self._steps, PlanEngine) and not self._others:
@@ -214,18 +218,18 @@ class CRF(nn.Module):
             rows = self._all_values(log_phi).double().cpu().numpy()
             graphs = [self.graph.with_potentials(row, log=True) for row in rows]
             found = solve(graphs, "MAP", "exact" if self.engine == "exact" else solver, time_limit=time_limit)
-            impossible = np.zeros(self.graph.num_vars, np.int64)  # where no assignment is possible, none is better
+            impossible = np.zeros(self.graph.num_vars, np.int64)  # If no assignment is possible, all are equally good.
             best = [impossible if result.assignment is None else result.assignment for result in found]
             states = torch.as_tensor(np.array(best), device=log_phi.device)
         return states.reshape(*batch, self.graph.num_vars)
 
     def extra_repr(self) -> str:
-        """What `print` shows."""
+        """Return the text that `print` shows."""
         blocks = ", ".join(map(str, self.blocks)) or "none"
         return f"{self.graph.num_vars} variables, potentials {blocks}, {_words(self._steps)}"
 
     def _all_values(self, log_phi: Tensor) -> Tensor:
-        """The log values [B, T] of all factors: tables from `log_phi`, all others from the graph."""
+        """Return the log values [B, T] of all factors: tables from `log_phi`, structured factors from the graph."""
         if not self._others:
             return log_phi
         return self._own.to(log_phi).expand(len(log_phi), -1).index_copy(1, self._entries, log_phi)
@@ -234,18 +238,18 @@ class CRF(nn.Module):
         if isinstance(self._steps, BPEngine):
             log_z, states, entries, change = self._steps.sums(self._all_values(log_phi))
             return log_z, states, entries.index_select(1, self._entries), change
-        if self._others:  # Tables that stand for factors of other kinds come behind.
+        if self._others:  # Tables that replace structured factors come last.
             log_phi = torch.cat((log_phi, self._lowered.to(log_phi).expand(len(log_phi), -1)), 1)
         log_z, states, entries = plan_sums(self._steps, log_phi)
         return log_z, states[:, : len(self._place)], entries[:, : len(self._entries)], None
 
 
 def _check_states(states: Tensor, card: Tensor) -> None:
-    """Refuse states that are none of their variables', which would pick entries of other tables."""
+    """Raise `ModelError` for states out of range, which would pick entries of other tables."""
     if states.dtype.is_floating_point or states.dtype in (torch.bool, torch.complex64, torch.complex128):
-        raise ModelError(f"states are whole numbers, found a tensor of {states.dtype}")
+        raise ModelError(f"states must be whole numbers, found a tensor of {states.dtype}.")
     if seen((states < 0) | (states >= card)):
-        raise ModelError(f"a state is out of range: states are counted from 0, and variables have {_counts(card)}")
+        raise ModelError(f"A state is out of range: states are counted from 0, and variables have {_counts(card)}.")
 
 
 def _counts(card: Tensor) -> str:
@@ -254,16 +258,16 @@ def _counts(card: Tensor) -> str:
 
 
 def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEngine | None:
-    """The elimination, where it is wanted and fits."""
+    """Return the elimination if it is wanted and fits, otherwise None."""
     if wanted == "bp":
         return None
     steps = plan_structure(lower(graph).graph, memory_limit)
     if steps.fits(memory_limit):
         return PlanEngine(steps)
     if wanted == "exact":
-        need = steps.cost if steps.finished else "more, or a better order than was found"
+        need = steps.cost if steps.finished else "more, or a better elimination order than was found"
         limit = format_bytes(memory_limit * 2**30)
-        raise SolveError(f"elimination needs {need}, and the limit is {limit}: raise memory_limit, or take engine='bp'")
+        raise SolveError(f"Elimination needs {need}, and the limit is {limit}. Raise memory_limit, or use engine='bp'.")
     return None
 
 

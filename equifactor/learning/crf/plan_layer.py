@@ -1,8 +1,8 @@
 """Sums along an elimination plan as a torch operation: ln Z and all marginals, differentiable twice.
 
-The derivative of ln Z in a log table is the factor's marginal, so a pass up and a pass down give value and gradient;
-nothing is recorded step by step. The derivative of the marginals, for losses on them and for Hessians, is one more such
-pass along a direction (`TorchBatch.run` with tangents).
+The derivative of ln Z with respect to a log table is the marginal of the factor, so a pass up and a pass down give
+value and gradient, and autograd records no intermediate steps. The derivative of the marginals, for losses on them and
+for Hessians, is one more such pass along a direction (`TorchBatch.run` with tangents).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PlanEngine:
-    """One plan in both engines, known to the torch operations by a number."""
+    """One plan in the engines for CPU and GPU; the torch operations refer to it by a number."""
 
     def __init__(self, steps: Plan) -> None:
         self.steps = steps
@@ -35,30 +35,32 @@ class PlanEngine:
         return PlanEngine, (self.steps,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PlanEngine:
-        return self  # Nothing in it changes.
+        return self  # The engine is immutable.
 
 
 _ENGINES: WeakValueDictionary[int, PlanEngine] = WeakValueDictionary()
 
 
 def plan_sums(engine: PlanEngine, log_phi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """ln Z [B], probabilities of all states [B, X] and of all table entries [B, T] for log tables [B, T].
+    """Return ln Z [B], probabilities of all states [B, X] and of all table entries [B, T] for log tables [B, T].
 
-    All of them are differentiable, ln Z twice.
+    All of them are differentiable, and ln Z twice.
     """
     answer: tuple[Tensor, Tensor, Tensor] = _PlanSums.apply(log_phi, engine.number)  # type: ignore[no-untyped-call]
     return answer
 
 
 def exact_numbers(*tensors: Tensor) -> None:
-    """Refuse NaN and +inf on the CPU, where looking is free; on a GPU they come out as NaN."""
+    """Raise `ModelError` for NaN and +inf on the CPU, where the check is cheap; on a GPU they lead to NaN."""
     for tensor in tensors:
         if tensor.device.type == "cpu" and tensor.numel() and not bool(tensor.max() < torch.inf):
-            raise ModelError("a potential is NaN or +inf; log potentials are numbers, or -inf for what is impossible")
+            raise ModelError(
+                "A potential is NaN or +inf. Log potentials must be finite, or -inf for impossible states."
+            )
 
 
 def working(tensor: Tensor) -> Tensor:
-    """The tensor in the precision that torch counts in: at least single."""
+    """Return the tensor in the precision of the computation, which is at least single."""
     return tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
 
 
@@ -90,7 +92,7 @@ def _(log_phi: Tensor, engine: int) -> tuple[Tensor, Tensor, Tensor]:
 
 @torch.library.custom_op("equifactor::plan_changes", mutates_args=())
 def _changes(log_phi: Tensor, to_states: Tensor, to_entries: Tensor, engine: int) -> Tensor:
-    """The derivative [B, T] of sum(to_states * states + to_entries * entries): a change along that very direction."""
+    """Return the derivative [B, T] of sum(to_states * states + to_entries * entries), a change along that direction."""
     direction = Tangents(working(to_entries).T.contiguous(), working(to_states).T.contiguous())
     answer = _ENGINES[engine].batch.run(working(log_phi).T.contiguous(), factors=True, tangents=direction)
     return answer.entries.T.to(log_phi.dtype).contiguous()
@@ -102,7 +104,7 @@ def _(log_phi: Tensor, to_states: Tensor, to_entries: Tensor, engine: int) -> Te
 
 
 def rows_together(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) -> list[Tensor]:
-    """Tensors with the axis that vmap adds made part of their first axis, the batch."""
+    """Return tensors in which the axis of vmap is merged into the first axis, the batch."""
     whole = []
     for axis, tensor in zip(in_dims, tensors, strict=False):
         moved = tensor.expand(info.batch_size, *tensor.shape) if axis is None else tensor.movedim(axis, 0)
@@ -111,7 +113,7 @@ def rows_together(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) 
 
 
 def rows_apart(info: Any, *tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    """Answers with the axis of vmap first again."""
+    """Return answers in which the axis of vmap is the first one again."""
     return tuple(t.reshape(info.batch_size, -1, *t.shape[1:]) for t in tensors), (0,) * len(tensors)
 
 
@@ -124,13 +126,13 @@ def _changes_vmap(info: Any, in_dims: Any, log_phi: Tensor, states: Tensor, entr
     return answer, axis
 
 
-if hasattr(_sums, "register_vmap"):  # torch 2.4 has no such rules, and says so when vmap meets the operation.
+if hasattr(_sums, "register_vmap"):  # torch 2.4 has no such rules, and raises an error when vmap meets the operation.
     _sums.register_vmap(_sums_vmap)
     _changes.register_vmap(_changes_vmap)
 
 
 class _PlanSums(torch.autograd.Function):
-    """The derivative rules. Third derivatives do not exist: `plan_changes` has none, and torch says so."""
+    """The derivative rules. There are no third derivatives: `plan_changes` has no rule, and torch raises an error."""
 
     generate_vmap_rule = True
 

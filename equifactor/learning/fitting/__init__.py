@@ -3,9 +3,11 @@
 | symbol | meaning |
 |---|---|
 | N, V, F, T | rows of data, variables, factors, table entries of all factors |
-| `states [N, V]` | the data: the number of the state, -1 where a value is missing |
-| `counts [T]` | how often each table entry was seen, or is expected to have been |
-| `prior [T]` | the same before any data: the parameters of Dirichlet distributions |
+| `data.states [N, V]` | `DataRows`: the number of the state, -1 for a missing value |
+| `counts [T]` | how often each table entry was seen, or is expected to have been seen |
+| `prior [T]` | counts before any data: the parameters of Dirichlet distributions |
+| `cpts` | `ConditionalTables`: the conditional probability tables of a network, and which of them are learned |
+| `parameters`, `theta [P]` | `LearnedParameters`: the log table entries that a gradient learns, and their values |
 
-`fitter.py` is the front door. `data_table.py` reads data of any form, a method is one file and one line in `METHODS`.
+`fitter.py` holds `fit`, `data_rows.py` reads data of any form, and a method is one file and one line in `METHODS`.
 """

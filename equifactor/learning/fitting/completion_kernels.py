@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""Sums over the missing values of a row, by looking at every completion.
+"""Sums over the missing values of a row, by enumerating every completion.
 
-Missing variables that share a factor form a component, and components are independent given the rest of the row: each
-is enumerated by itself, with the factors that touch it. Neighbouring completions differ in one variable, so that only
-its factors move to another entry.
+Missing variables that share a factor form a component. Components are independent given the rest of the row, so each
+component is enumerated by itself, with the factors that touch it. Successive completions mostly differ in one variable,
+so that only the factors of that variable move to another entry.
 """
 
 import math
@@ -16,7 +16,7 @@ NEG_INF = -math.inf
 
 @fast_kernel
 def measure_rows(states, scopes, work, largest, total):
-    """How many completions the largest component of each row has, and the steps that all of them take, [N] each."""
+    """Write the number of completions of the largest component of each row [N], and the steps of all components [N]."""
     scopes, work = CompletionScopes(*scopes), CompletionWork(*work)
     work.seen_variable[:] = -1
     work.seen_factor[:] = -1
@@ -33,7 +33,7 @@ def measure_rows(states, scopes, work, largest, total):
 
 @fast_kernel
 def complete_rows(states, weights, log_phi, scopes, work, counts, log_p):
-    """The log score [N] of each row, summed over its completions; adds expected counts [T], unless that is empty."""
+    """Write the log score [N] of each row, summed over its completions, and add expected counts [T] if wanted."""
     scopes, work = CompletionScopes(*scopes), CompletionWork(*work)
     work.seen_variable[:] = -1
     work.seen_factor[:] = -1
@@ -55,7 +55,7 @@ def complete_rows(states, weights, log_phi, scopes, work, counts, log_p):
 
 @inlined
 def _find_components(n, states, scopes, work):
-    """The components of the missing variables of row n, with the factors that touch each; how many there are."""
+    """Find the components of the missing variables of row n and the factors that touch them; return their number."""
     count, last, last_factor = 0, 0, 0
     work.variable_ptr[0] = 0
     work.factor_ptr[0] = 0
@@ -90,7 +90,7 @@ def _find_components(n, states, scopes, work):
 
 @fast_kernel
 def _enumerate(c, weight, log_phi, scopes, work, counts):
-    """ln of the sum over all completions of component c; expected counts of its factors, times the weight."""
+    """Return ln of the sum over all completions of component c, and add the expected counts of its factors."""
     first, last = work.factor_ptr[c], work.factor_ptr[c + 1]
     size = 1
     for k in range(work.variable_ptr[c], work.variable_ptr[c + 1]):
@@ -122,7 +122,7 @@ def _enumerate(c, weight, log_phi, scopes, work, counts):
 
 @inlined
 def _advance(c, scopes, work):
-    """The next completion; after the last one comes the first."""
+    """Go to the next completion; the first completion follows the last one."""
     for k in range(work.variable_ptr[c], work.variable_ptr[c + 1]):
         variable = work.variables[k]
         work.digit[k] += 1

@@ -1,4 +1,4 @@
-"""The arrays that the enumeration of completions works on; see `completion_kernels.py`."""
+"""The arrays for the enumeration of completions in `completion_kernels.py`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class CompletionScopes(NamedTuple):
 
 
 class CompletionWork(NamedTuple):
-    """Memory for one row."""
+    """Working memory for one row."""
 
     seen_variable: IntArray  # [V] the last row in which a component had the variable
     seen_factor: IntArray  # [F] the last row in which a component had the factor
-    variables: IntArray  # [V] of the components, one after the other
-    variable_ptr: IntArray  # [V+1] those of component c are variable_ptr[c]:variable_ptr[c+1]
-    factors: IntArray  # [F] the same for factors
+    variables: IntArray  # [V] variables of all components, one component after the other
+    variable_ptr: IntArray  # [V+1] component c has variables[variable_ptr[c]:variable_ptr[c+1]]
+    factors: IntArray  # [F] factors of all components
     factor_ptr: IntArray  # [V+1]
     entry: IntArray  # [F] the present entry of each factor
     digit: IntArray  # [V] the present state of each variable of the components
@@ -39,7 +39,7 @@ class CompletionWork(NamedTuple):
 
 
 def completion_scopes(s: Structure) -> CompletionScopes:
-    """The structure as the kernels take it."""
+    """Return the structure in the form that the kernels take."""
     edge_ptr = ptr_of(np.bincount(s.scope_vars, minlength=s.num_vars))
     edges = np.argsort(s.scope_vars, kind="stable")
     return CompletionScopes(
@@ -48,7 +48,7 @@ def completion_scopes(s: Structure) -> CompletionScopes:
 
 
 def completion_work(s: Structure, largest: int) -> CompletionWork:
-    """Memory for rows whose components have at most this many completions."""
+    """Return working memory for rows whose components have at most `largest` completions."""
     v, f = s.num_vars, s.num_factors
     ints = (np.empty(n, np.int64) for n in (v, f, v, v + 1, f, v + 1, f, v))
     return CompletionWork(*ints, np.empty(largest))  # type: ignore[call-arg, arg-type]

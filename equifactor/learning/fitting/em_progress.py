@@ -1,4 +1,4 @@
-"""All that changes during a run of EM, so that it can be kept in a file and gone on from."""
+"""The state of a run of EM, which can be written to a file and continued from it."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ _TABLES = ("log_phi", "leader", "best")
 
 @dataclass
 class EmProgress:
-    """Where a run stands. Starts are tried one after the other for a few iterations; then the leader goes on."""
+    """The state of a run. Starts are tried one after the other for a few iterations; the best one then continues."""
 
-    start: int = 0  # the start that is being tried
-    is_final: bool = False  # whether the starts have been compared
-    iteration: int = 0  # how many iterations the present tables have behind them
-    objective: float = -math.inf  # of the tables one iteration ago
-    log_phi: FloatArray | None = None  # [T] the tables to look at next; None before a start
-    leader: FloatArray | None = None  # [T] the tables with which the best start would go on
+    start: int = 0  # The number of the present start.
+    is_final: bool = False  # Whether the starts have been compared.
+    iteration: int = 0  # The number of iterations that led to the present tables.
+    objective: float = -math.inf  # The objective of the tables one iteration ago.
+    log_phi: FloatArray | None = None  # [T] the present log tables; None before a start
+    leader: FloatArray | None = None  # [T] the log tables with which the best start so far would continue
     leader_objective: float = -math.inf
     leader_iteration: int = 0
-    best: FloatArray | None = None  # [T] the best tables so far, by validation where there is one
+    best: FloatArray | None = None  # [T] the best log tables so far, by validation if there are validation rows
     best_objective: float = -math.inf
     best_log_likelihood: float | None = None  # per row
     best_validation: float | None = None  # per row
-    stale: int = 0  # iterations since the best tables
+    stale: int = 0  # The number of iterations since the best tables.
     done: bool = False
     message: str = ""
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def save(self, checkpoint: FitCheckpoint) -> None:
-        """Keep it in the file."""
+        """Write the state to the file."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name not in _TABLES}
         tables = {name: getattr(self, name) for name in _TABLES if getattr(self, name) is not None}
         checkpoint.save(values, tables)
 
     @classmethod
     def load(cls, checkpoint: FitCheckpoint | None) -> EmProgress:
-        """What the file holds, or the beginning where there is none."""
+        """Read the state from the file; return the initial state if there is no file."""
         found = checkpoint.load() if checkpoint is not None else None
         if found is None:
             return cls()
@@ -51,7 +51,7 @@ class EmProgress:
         return cls(**{**values, **tables})
 
     def end_start(self) -> None:
-        """Leave a start: its tables lead where its objective is the highest so far."""
+        """End a start; its tables lead if its objective is the highest so far."""
         if self.objective > self.leader_objective:
             self.leader, self.leader_objective = self.log_phi, self.objective
             self.leader_iteration = self.iteration
@@ -59,7 +59,7 @@ class EmProgress:
         self.log_phi, self.objective, self.iteration = None, -math.inf, 0
 
     def go_on(self) -> None:
-        """Go on with the leader, to the end."""
+        """Continue with the leader until the end of the run."""
         self.is_final = True
         self.log_phi, self.objective, self.iteration = self.leader, self.leader_objective, self.leader_iteration
         self.stale = 0

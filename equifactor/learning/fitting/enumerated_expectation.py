@@ -1,4 +1,4 @@
-"""Expected counts by looking at every completion of a row: for rows in which few neighbouring values are missing."""
+"""Expected counts by enumerating every completion of a row, for rows in which few neighbouring values are missing."""
 
 from __future__ import annotations
 
@@ -13,42 +13,44 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
 
-_CHUNK_STEPS = 1e8  # about 0.2 s between two looks at the clock
+_CHUNK_STEPS = 1e8  # The number of steps between two looks at the clock, about 0.2 s.
 
 
 class EnumeratedExpectation:
-    """Exact expectations given rows whose missing values have few completions; made ready once.
+    """Exact expectations given rows whose missing values have few completions; prepared once.
 
     Args:
-        structure: of tables alone.
-        states: [N, V] the rows, -1 where a value is missing.
+        structure: a structure of dense tables only.
+        states: [N, V] the rows, -1 for a missing value.
     """
 
     def __init__(self, structure: Structure, states: IntArray) -> None:
         self._structure = structure
         self._states = np.ascontiguousarray(states)
         self._scopes = tuple(completion_scopes(structure))
-        self.largest = np.empty(len(states))  # [N] completions of the largest group of missing values, in each row
-        self.steps = np.empty(len(states))  # [N] about how many entries are looked at
+        self.largest = np.empty(
+            len(states)
+        )  # [N] number of completions of the largest component of missing values in each row
+        self.steps = np.empty(len(states))  # [N] about the number of entries that are read
         if len(states):
             from equifactor.learning.fitting.completion_kernels import measure_rows
 
             measure_rows(self._states, self._scopes, tuple(completion_work(structure, 1)), self.largest, self.steps)
 
     def of_rows(self, rows: IntArray) -> EnumeratedExpectation:
-        """The same for some rows."""
+        """Return the same for some rows."""
         return EnumeratedExpectation(self._structure, self._states[rows])
 
     def counts(
         self, log_phi: FloatArray, weights: FloatArray, clock: Clock | None
     ) -> tuple[FloatArray, FloatArray] | None:
-        """The expected counts [T] over all rows and the log score [N] of each; None where the clock stops it."""
+        """Return expected counts [T] over all rows and the log score [N] of each row; None if the clock stops it."""
         counts = np.zeros(len(log_phi))
         log_p = self._run(log_phi, weights, counts, clock)
         return None if log_p is None else (counts, log_p)
 
     def log_scores(self, log_phi: FloatArray, clock: Clock | None) -> FloatArray | None:
-        """The log of the sum [N] of all scores that agree with each row; None where the clock stops it."""
+        """Return the log of the sum [N] of all scores that agree with each row; None if the clock stops it."""
         return self._run(log_phi, np.zeros(len(self._states)), np.zeros(0), clock)
 
     def _run(

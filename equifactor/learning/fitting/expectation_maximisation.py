@@ -11,63 +11,73 @@ from equifactor.base.errors import SolveError
 from equifactor.base.options import option
 from equifactor.base.status import Status
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.learning.fitting.conditional_tables import ConditionalTables
 from equifactor.learning.fitting.counts import PRIOR_HELP
-from equifactor.learning.fitting.data_table import DataTable
+from equifactor.learning.fitting.data_rows import DataRows
 from equifactor.learning.fitting.em_progress import EmProgress
 from equifactor.learning.fitting.em_starts import start_tables
 from equifactor.learning.fitting.expected_blocks import BlockExpectation
 from equifactor.learning.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.learning.fitting.fit_method import FitContext, FitMethod, Fitted
-from equifactor.learning.fitting.network_tables import NetworkTables
 from equifactor.learning.fitting.noisy_or_tables import as_noisy_ors, as_tables
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
-_SHORT = 10  # iterations after which starts are compared
-_HIDDEN_STARTS = 5  # starts by default where there are hidden variables
-_ROUNDING = 1e-9  # Rounding may let the objective fall by this share of itself.
-_SAVE_EVERY = 10.0  # seconds between two checkpoints
+_SHORT = 10  # The number of iterations after which starts are compared. Chosen by hand.
+_HIDDEN_STARTS = 5  # The default number of starts if there are hidden variables. Chosen by hand.
+_ROUNDING = 1e-9  # Rounding may let the objective fall by this share of itself. Chosen by hand.
+_SAVE_EVERY = 10.0  # The number of seconds between two checkpoints. Chosen by hand.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationMaximisation(FitMethod):
-    """Count what is expected given the tables so far, take the tables that these counts make most probable, repeat.
+    """Alternate between expected counts under the present tables and the tables that these counts make most probable.
 
-    The objective, the log-likelihood plus the log density of the prior, never falls; every iteration checks that. It
-    may end in a local optimum: of several random starts the one that leads after ten iterations goes on.
+    The objective is the log-likelihood plus the log density of the prior. It never falls, which every iteration checks.
+    EM may end in a local optimum; of several random starts, the best one after ten iterations continues.
     """
 
     name: ClassVar[str] = "em"
     summary: ClassVar[str] = "Bayesian networks from data with missing values and hidden variables"
 
     prior: float | Literal["k2", "bdeu", "none"] | None = option(1.0, PRIOR_HELP, low=0.0)
-    iterations: int = option(500, "most iterations of the start that leads", low=1)
-    tolerance: float = option(1e-5, "it has converged when the objective per row gains less than this", low=0.0)
-    restarts: int = option(0, "random starts, of which the best one goes on; 0: 5 with hidden variables, else 1", low=0)
-    start: Literal["data", "structure"] = option("data", "start from counts and noise, or from the structure's tables")
-    patience: int = option(5, "iterations without a better validation after which it stops; 0: never", low=0)
+    iterations: int = option(500, "largest number of iterations of the best start", low=1)
+    tolerance: float = option(1e-5, "EM has converged when the objective per row gains less than this", low=0.0)
+    restarts: int = option(
+        0,
+        "number of random starts, of which the best one continues; 0 means 5 with hidden variables, otherwise 1",
+        low=0,
+    )
+    start: Literal["data", "structure"] = option(
+        "data", "start from counts and noise (data), or from the tables of the structure"
+    )
+    patience: int = option(5, "iterations without a better validation after which EM stops; 0 means never", low=0)
     memory_limit: float = option(4.0, "GiB for exact sums over missing values", low=0.0)
-    inference: Literal["auto", "exact", "gibbs"] = option("auto", "auto: exact where it fits, else gibbs samples them")
+    inference: Literal["auto", "exact", "gibbs"] = option(
+        "auto", "sums over missing values: exact, by samples (gibbs), or auto: exact if they fit, otherwise gibbs"
+    )
 
-    def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
-        """Try the starts, then run the best of them to the end."""
+    def fit(self, graph: FactorGraph, data: DataRows, context: FitContext) -> Fitted:
+        """Try the starts, then run the best one to the end."""
         dense, noisy_ors = as_tables(graph, context.fixed)
-        tables = NetworkTables.of(dense, context, self.name, noisy_ors)
-        found = self._fit(tables, table, context)
-        message = " ".join(filter(None, (found.message, tables.about_kept(context.fixed))))
+        cpts = ConditionalTables.of(dense, context, self.name, noisy_ors)
+        found = self._fit(cpts, data, context)
+        message = " ".join(filter(None, (found.message, cpts.about_kept(context.fixed))))
         return replace(found, graph=as_noisy_ors(graph, found.graph, noisy_ors), message=message)
 
-    def _fit(self, tables: NetworkTables, table: DataTable, context: FitContext) -> Fitted:
+    def _fit(self, cpts: ConditionalTables, data: DataRows, context: FitContext) -> Fitted:
         if self.inference == "gibbs":
-            return self._fit_by_samples(tables, table, context, "")
+            return self._fit_by_samples(cpts, data, context, "")
         try:
-            run = _EmRun(self, tables, table, context)
+            run = _EmRun(self, cpts, data, context)
         except SolveError as error:
             if self.inference == "exact":
                 raise
-            return self._fit_by_samples(tables, table, context, f"Exact sums over missing values do not fit: {error}.")
-        checkpoint = self._checkpoint(tables.graph, table, context)
+            return self._fit_by_samples(
+                cpts, data, context, f"Exact sums over missing values do not fit: {str(error).rstrip('.')}."
+            )
+        checkpoint = self._checkpoint(cpts.graph, data, context)
         progress = EmProgress.load(checkpoint)
         if progress.message == _UNSETTLED and progress.iteration < self.iterations:
             progress.done, progress.message = False, ""
@@ -80,55 +90,55 @@ class ExpectationMaximisation(FitMethod):
             progress.save(checkpoint)
         return run.fitted(progress)
 
-    def _checkpoint(self, graph: FactorGraph, table: DataTable, context: FitContext) -> FitCheckpoint | None:
-        """The file of this fit; more iterations than before are a reason to go on, not another fit."""
-        return FitCheckpoint.of(str(replace(self, iterations=1)), graph, table, context)
+    def _checkpoint(self, graph: FactorGraph, data: DataRows, context: FitContext) -> FitCheckpoint | None:
+        """Return the checkpoint of this fit. A larger `iterations` continues the same fit."""
+        return FitCheckpoint.of(str(replace(self, iterations=1)), graph, data, context)
 
-    def _fit_by_samples(self, tables: NetworkTables, table: DataTable, context: FitContext, reason: str) -> Fitted:
+    def _fit_by_samples(self, cpts: ConditionalTables, data: DataRows, context: FitContext, reason: str) -> Fitted:
         from equifactor.learning.fitting.sampled_expectation import SAMPLED_ITERATIONS, fit_by_samples
 
-        start = self.start_tables(tables, table, context.seed, 0)
+        start = self.start_tables(cpts, data, context.seed, 0)
         iterations = min(self.iterations, SAMPLED_ITERATIONS)
-        checkpoint = self._checkpoint(tables.graph, table, context)
-        found = fit_by_samples(tables, table, self.prior, start, iterations, context, checkpoint)
+        checkpoint = self._checkpoint(cpts.graph, data, context)
+        found = fit_by_samples(cpts, data, self.prior, start, iterations, context, checkpoint)
         return replace(found, message=" ".join(filter(None, (reason, found.message))))
 
-    def start_tables(self, tables: NetworkTables, table: DataTable, seed: int, number: int) -> FloatArray:
-        """[T] the log tables from which a start begins."""
+    def start_tables(self, cpts: ConditionalTables, data: DataRows, seed: int, number: int) -> FloatArray:
+        """Return the log tables [T] of a start."""
         if self.start == "structure":
             with np.errstate(over="ignore"):
-                return tables.log_tables(tables.shared(np.exp(tables.graph.log_phi)))
-        return start_tables(tables, table, seed, number)
+                return cpts.log_tables(cpts.shared(np.exp(cpts.graph.log_phi)))
+        return start_tables(cpts, data, seed, number)
 
 
 class _Step(NamedTuple):
-    """What an iteration finds out about tables."""
+    """The result of the expectation step for some tables."""
 
-    counts: FloatArray  # [T] expected, over all rows
-    log_likelihood: float  # of all rows
+    counts: FloatArray  # [T] expected counts over all rows
+    log_likelihood: float  # sum over all rows
     objective: float
 
 
 class _EmRun:
-    """One fit: what is expected of its rows, and the iterations."""
+    """One fit: the expectations of its rows, and the iterations."""
 
-    def __init__(self, method: ExpectationMaximisation, tables: NetworkTables, table: DataTable, context: FitContext):
-        self.method, self.tables, self.table, self.context = method, tables, table, context
-        graph = tables.graph
-        self.expectation = BlockExpectation(graph, table, method.memory_limit)
+    def __init__(self, method: ExpectationMaximisation, cpts: ConditionalTables, data: DataRows, context: FitContext):
+        self.method, self.cpts, self.data, self.context = method, cpts, data, context
+        graph = cpts.graph
+        self.expectation = BlockExpectation(graph, data, method.memory_limit)
         self.total = self.expectation.total
         held_out = context.validation
         self.validation = None if held_out is None else BlockExpectation(graph, held_out, method.memory_limit)
-        wanted = method.restarts or (_HIDDEN_STARTS if table.hidden.any() else 1)
+        wanted = method.restarts or (_HIDDEN_STARTS if data.hidden.any() else 1)
         self.starts = 1 if method.start == "structure" else wanted
 
     # ---- iterations -------------------------------------------------------------------------------------
 
     def iterate(self, progress: EmProgress) -> bool:
-        """One iteration; False where the clock stops it, and then nothing is changed."""
+        """Make one iteration; return False, and change nothing, if the clock stops it."""
         p, method = progress, self.method
         if p.log_phi is None:
-            p.log_phi = self.method.start_tables(self.tables, self.table, self.context.seed, p.start)
+            p.log_phi = self.method.start_tables(self.cpts, self.data, self.context.seed, p.start)
         if self.context.clock.stopped and p.best is not None:
             return False
         step = self._expect(p.log_phi)
@@ -145,7 +155,7 @@ class _EmRun:
             }
         )  # fmt: skip
         self._keep_best(p, step, validation)
-        p.log_phi = self.tables.maximised(step.counts, method.prior, p.log_phi)
+        p.log_phi = self.cpts.maximised(step.counts, method.prior, p.log_phi)
         p.objective = step.objective
         converged = gain < method.tolerance * self.total
         shown = f"log-likelihood {step.log_likelihood / self.total:.6g}"
@@ -164,18 +174,18 @@ class _EmRun:
         return True
 
     def _expect(self, log_phi: FloatArray) -> _Step | None:
-        """The expected counts under some tables; None where the clock stops it."""
+        """Return the expected counts under some tables; None if the clock stops it."""
         found = self.expectation.counts(log_phi, self.context.clock)
         if found is None:
             return None
         counts, log_likelihood = found
-        return _Step(counts, log_likelihood, log_likelihood + self.tables.log_prior(log_phi, self.method.prior))
+        return _Step(counts, log_likelihood, log_likelihood + self.cpts.log_prior(log_phi, self.method.prior))
 
     def _check_rise(self, p: EmProgress, step: _Step) -> None:
         if step.objective < p.objective - _ROUNDING * (1.0 + abs(p.objective)):
             raise SolveError(
-                f"EM lost likelihood in iteration {p.iteration + 1}, from {p.objective:.12g} to {step.objective:.12g}, "
-                "which cannot be; please report it with the structure and the data"
+                f"The objective of EM fell in iteration {p.iteration + 1}, from {p.objective:.12g} to "
+                f"{step.objective:.12g}. This is an error of the program: please report it with the structure and data."
             )
 
     def _keep_best(self, p: EmProgress, step: _Step, validation: float | None) -> None:
@@ -191,11 +201,11 @@ class _EmRun:
     # ---- the end ----------------------------------------------------------------------------------------
 
     def fitted(self, progress: EmProgress) -> Fitted:
-        """The best tables, with what is known of them."""
+        """Return the best tables with their likelihoods and the status of the run."""
         p = progress
-        tables = p.best if p.best is not None else p.log_phi
-        assert tables is not None
-        graph = FactorGraph.trusted(self.tables.graph.structure, tables, None, self.tables.graph.name)
+        log_phi = p.best if p.best is not None else p.log_phi
+        assert log_phi is not None
+        graph = FactorGraph.trusted(self.cpts.graph.structure, log_phi, None, self.cpts.graph.name)
         status = Status.CONVERGED if p.done and p.message != _UNSETTLED else Status.ITERATION_LIMIT
         if not p.done:
             status = self.context.clock.status or Status.TIME_LIMIT
@@ -210,5 +220,5 @@ class _EmRun:
         )
 
 
-_EARLY = "It stopped early: the likelihood of the rows held out had not risen for some iterations."
-_UNSETTLED = "It had not settled at the limit of iterations: raise iterations or tolerance."
+_EARLY = "EM stopped early: the likelihood of the validation rows had not risen for some iterations."
+_UNSETTLED = "EM had not converged at the limit of iterations. Raise iterations or tolerance."

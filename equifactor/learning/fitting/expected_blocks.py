@@ -1,8 +1,8 @@
-"""Expected counts of a whole table of data, block by block.
+"""Expected counts of all rows of data, block by block.
 
 Variables that have a value in every row separate the others into *blocks*: variables with gaps that share factors. The
-sum over missing values is a product of sums over the blocks, and rows that agree in a block and beside it are one row
-there. So a hidden variable in a large network costs no more than its neighbourhood, and a few hundred rows.
+sum over missing values is a product of sums over the blocks, and rows that agree on a block and its neighbours are
+merged there. So a hidden variable in a large network costs only its neighbourhood, and often a few hundred rows.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from equifactor.graph.components import connected_components
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import picked
-from equifactor.learning.fitting.data_table import DataTable
+from equifactor.learning.fitting.conditional_tables import dot
+from equifactor.learning.fitting.data_rows import DataRows
 from equifactor.learning.fitting.enumerated_expectation import EnumeratedExpectation
 from equifactor.learning.fitting.expected_counts import ExactExpectation
-from equifactor.learning.fitting.network_tables import dot
 from equifactor.learning.fitting.table_codes import table_codes, table_counts
 
 if TYPE_CHECKING:
@@ -28,48 +28,47 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
 
-_FEW = 2**6  # completions of neighbouring missing values up to which nothing else is thought of than enumeration
-_MANY = 2**20  # completions above which they are never enumerated
+_FEW = 2**6  # Up to this number of completions, rows are enumerated without planning an elimination. Chosen by hand.
+_MANY = 2**20  # Above this number of completions, rows are never enumerated. Chosen by hand.
 
 
 class BlockExpectation:
-    """The rows of a table, made ready once for expected counts under any tables of a graph.
+    """Rows of data, prepared once for expected counts under any tables of a graph.
 
     Args:
-        graph: the model, of any kinds of factors. The values of factors that are no tables stay as they are.
-        table: the rows.
+        graph: the model, with factors of any kind. Structured factors are not learned.
+        data: the rows.
         memory_limit: GiB for the elimination of a block.
 
-    Rows of a block in which few neighbouring values are missing are enumerated, completion by completion; the others
-    are eliminated, all along one plan: whichever takes fewer steps. A step takes 4 to 8 ns either way. Raises
-    `SolveError` where neither fits.
+    Rows of a block in which few neighbouring values are missing are enumerated, completion by completion. The others
+    are eliminated, all along one plan. Each row takes the way with fewer steps; a step takes 4 to 8 ns either way.
+    Raises `SolveError` if neither way fits.
     """
 
-    def __init__(self, graph: FactorGraph, table: DataTable, memory_limit: float) -> None:
+    def __init__(self, graph: FactorGraph, data: DataRows, memory_limit: float) -> None:
         s = graph.structure
-        self.graph, self.table = graph, table
-        self.total = float(table.weights.sum())
-        block_of = connected_components(s, np.where(table.has_gaps, -1, 0))  # [V] -1 where there are no gaps
+        self.graph, self.data = graph, data
+        self.total = float(data.weights.sum())
+        block_of = connected_components(s, np.where(data.has_gaps, -1, 0))  # [V] -1 for a variable without gaps
         touched = np.full(s.num_factors, -1)
         np.maximum.at(touched, s.factor_of_edge, block_of[s.scope_vars])
         kind = np.zeros(s.num_factors, np.int64) if s.kinds is None else s.kinds.kind
-        self._tables = np.flatnonzero((touched < 0) & (kind == 0))  # tables whose whole scope is in every row
-        self._seen = table_counts(s, self._tables, table)
+        self._tables = np.flatnonzero((touched < 0) & (kind == 0))  # Tables whose whole scope has values in every row.
+        self._seen = table_counts(s, self._tables, data)
         others = self._scores_of(np.flatnonzero((touched < 0) & (kind > 0)))
-        self._constant, self._lowest = dot(table.weights, others), int(np.argmin(others))
+        self._constant, self._lowest = dot(data.weights, others), int(np.argmin(others))
         self._blocks = [
-            _Block.of(graph, np.flatnonzero(touched == n), table, memory_limit)
-            for n in np.unique(touched[touched >= 0])
+            _Block.of(graph, np.flatnonzero(touched == n), data, memory_limit) for n in np.unique(touched[touched >= 0])
         ]
 
     def counts(self, log_phi: FloatArray, clock: Clock | None = None) -> tuple[FloatArray, float] | None:
-        """The expected counts [T] over all rows, and the log-likelihood of all; None where the clock stops it.
+        """Return the expected counts [T] over all rows, and their log-likelihood; None if the clock stops it.
 
         Args:
-            log_phi: [T] the tables of the graph.
-            clock: where it stops.
+            log_phi: [T] the log tables of the graph.
+            clock: the clock that may stop it.
 
-        Raises `ModelError` with the row where one has probability zero.
+        Raises `ModelError` with the number of a row that has probability zero.
         """
         counts, log_likelihood = self._seen.copy(), self._score(log_phi)
         for block in self._blocks:
@@ -79,7 +78,7 @@ class BlockExpectation:
             expected, log_p = found
             if np.any(np.isneginf(log_p)):
                 states = block.rows.states[int(np.argmin(log_p))]
-                raise _impossible(int(np.argmax((self.table.states[:, block.part.variables] == states).all(axis=1))))
+                raise _impossible(int(np.argmax((self.data.states[:, block.part.variables] == states).all(axis=1))))
             counts[block.part.entries] = expected
             log_likelihood += dot(block.rows.weights, log_p)
         if log_likelihood == -np.inf:
@@ -87,7 +86,7 @@ class BlockExpectation:
         return counts, log_likelihood
 
     def mean_log_score(self, log_phi: FloatArray, clock: Clock | None = None) -> float | None:
-        """The mean over rows of the log of the sum of all scores that agree with it; -inf where a row has none."""
+        """Return the mean over rows of the log of the sum of all scores that agree with it; -inf if a sum is zero."""
         total = self._score(log_phi)
         for block in self._blocks:
             log_p = block.log_scores(log_phi, clock)
@@ -97,19 +96,19 @@ class BlockExpectation:
         return total / self.total
 
     def _score(self, log_phi: FloatArray) -> float:
-        """The log score of all rows in the factors that have all their values."""
+        """Return the log score of all rows in the factors whose whole scope has values."""
         return dot(self._seen, log_phi) + self._constant
 
     def _scores_of(self, factors: IntArray) -> FloatArray:
-        """[N] the log score of each row in some factors that are no tables."""
+        """Return the log score [N] of each row in some structured factors."""
         part = _part_of(self.graph, factors)
-        scores: FloatArray = part.graph.log_score(self.table.states[:, part.variables])
+        scores: FloatArray = part.graph.log_score(self.data.states[:, part.variables])
         return scores
 
     def _zero_row(self, log_phi: FloatArray) -> int:
-        """A row at which a factor is zero that has all its values."""
+        """Return a row for which a factor is zero whose whole scope has values."""
         s = self.graph.structure
-        for a, code, _ in table_codes(s, self._tables, self.table):
+        for a, code, _ in table_codes(s, self._tables, self.data):
             zero = np.isneginf(log_phi[s.table_ptr[a] + code])
             if zero.any():
                 return int(np.argmax(zero))
@@ -117,20 +116,20 @@ class BlockExpectation:
 
 
 def _impossible(row: int) -> ModelError:
-    """The error for a row that has probability zero; no step of EM can change that."""
+    """Return the error for a row that has probability zero, which no step of EM can change."""
     return ModelError(
-        f"data, row {row}: it has probability zero whatever the learned tables are: a factor that stays as it is, or a "
-        "zero in the structure's tables that EM starts from, rules it out"
+        f"data, row {row}: the row has probability zero for all learned tables. A factor that is not learned excludes "
+        "it, or a zero in the tables of the structure from which EM starts."
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Some factors of a graph as a graph of their own."""
+    """Some factors of a graph as a separate graph."""
 
     graph: FactorGraph
-    variables: IntArray  # [v] in the whole graph
-    entries: IntArray  # [t] its log values, in the whole graph
+    variables: IntArray  # [v] their numbers in the whole graph
+    entries: IntArray  # [t] the places of its log values in the whole graph
 
 
 def _part_of(graph: FactorGraph, factors: IntArray) -> _Part:
@@ -144,19 +143,19 @@ def _part_of(graph: FactorGraph, factors: IntArray) -> _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Variables with gaps that share factors, these factors, and the different rows over their scopes."""
+    """Variables with gaps that share factors, these factors, and the distinct rows over their scopes."""
 
     part: _Part
-    rows: DataTable  # [n, v] first those that are enumerated, then those that are eliminated
+    rows: DataRows  # [n, v] first the enumerated rows, then the eliminated rows
     enumerated: EnumeratedExpectation
     eliminated: ExactExpectation | None
 
     @classmethod
-    def of(cls, graph: FactorGraph, factors: IntArray, table: DataTable, memory_limit: float) -> _Block:
-        """Choose how each row is summed; `SolveError` where neither way will do."""
+    def of(cls, graph: FactorGraph, factors: IntArray, data: DataRows, memory_limit: float) -> _Block:
+        """Choose how each row is summed; raise `SolveError` if neither way fits."""
         part = _part_of(graph, factors)
         s = part.graph.structure
-        rows = DataTable(np.asfortranarray(table.states[:, part.variables]), table.weights).merged
+        rows = DataRows(np.asfortranarray(data.states[:, part.variables]), data.weights).merged
         if s.kinds is not None:
             none = EnumeratedExpectation(s, rows.states[:0])
             return cls(part, rows, none, ExactExpectation(part.graph, memory_limit))
@@ -174,7 +173,7 @@ class _Block:
         return cls(part, rows.take(order), ways.of_rows(np.flatnonzero(few)), None if few.all() else eliminated)
 
     def counts(self, log_phi: FloatArray, clock: Clock | None) -> tuple[FloatArray, FloatArray] | None:
-        """Expected counts [t] and the log score [n] of each row; None where the clock stops it."""
+        """Return expected counts [t] and the log score [n] of each row; None if the clock stops it."""
         own, n = log_phi[self.part.entries], len(self.enumerated.largest)
         found = self.enumerated.counts(own, self.rows.weights[:n], clock)
         if found is None or self.eliminated is None:
@@ -183,7 +182,7 @@ class _Block:
         return None if more is None else (found[0] + more[0], np.concatenate((found[1], more[1])))
 
     def log_scores(self, log_phi: FloatArray, clock: Clock | None) -> FloatArray | None:
-        """The log of the sum [n] of all scores that agree with each row; None where the clock stops it."""
+        """Return the log of the sum [n] of all scores that agree with each row; None if the clock stops it."""
         own, n = log_phi[self.part.entries], len(self.enumerated.largest)
         found = self.enumerated.log_scores(own, clock)
         if found is None or self.eliminated is None:

@@ -1,4 +1,4 @@
-"""What every way of fitting shares: what it is given, and what it gives back."""
+"""What all methods of fitting share: the context of a run, its result, and the base class of methods."""
 
 from __future__ import annotations
 
@@ -10,65 +10,68 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from equifactor.base.options import check_options, format_method
 from equifactor.base.run_context import RunContext
 from equifactor.base.status import Status
-from equifactor.graph import display
+from equifactor.show.text_tables import terminal_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from equifactor.base.files import PathLike
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.learning.fitting.data_table import DataTable
+    from equifactor.learning.fitting.data_rows import DataRows
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitContext(RunContext):
     """What a fit is given in addition to the graph, the data and the settings of its method."""
 
-    validation: DataTable | None = None  # rows that are not fitted; a method that iterates stops early by them
-    tied: tuple[tuple[int, ...], ...] = ()  # groups of factors that share one table, each of at least two
-    fixed: frozenset[int] = frozenset()  # factors that stay as they are
-    checkpoint: PathLike | None = None  # a file to go on from where it exists, and to keep the progress in
+    validation: DataRows | None = None  # Rows that are not fitted; methods that iterate use them to stop early.
+    tied: tuple[tuple[int, ...], ...] = ()  # Groups of at least two factors that share one table.
+    fixed: frozenset[int] = frozenset()  # Factors that are not learned.
+    checkpoint: PathLike | None = None  # A file for the progress; if it exists, the run continues from it.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted:
-    """A graph with learned potentials, how well it explains the data, and how the run went."""
+    """The result of `fit`: a graph with learned potentials, its likelihoods, and the status of the run."""
 
     graph: FactorGraph = field(repr=False)
-    method: str  # the text form of the method with its settings
+    method: str  # The text form of the method.
     status: Status
-    message: str = ""  # sentences beyond the status, where there is something to say
-    log_likelihood: float | None = None  # the mean over the rows that were fitted, None where it is not known
-    validation_log_likelihood: float | None = None  # the same over the rows of validation
-    history: tuple[dict[str, Any], ...] = field(default=(), repr=False)  # one entry per iteration
-    num_rows: float = 0.0  # the sum of the weights of the rows that were fitted
+    message: str = ""  # Further sentences about the run.
+    log_likelihood: float | None = None  # The mean over the fitted rows; None if it is not known.
+    validation_log_likelihood: float | None = None  # The mean over the validation rows.
+    history: tuple[dict[str, Any], ...] = field(default=(), repr=False)  # One entry for each iteration.
+    num_rows: float = 0.0  # The total weight of the fitted rows.
     seconds: float = 0.0
 
     @property
     def iterations(self) -> int:
-        """The number of entries of the history."""
+        """The number of iterations in the history."""
         return len(self.history)
 
     def score(self, data: object) -> float:
-        """The mean log-likelihood per row of other data, in any form that `fit` takes; summed over missing values."""
-        from equifactor.learning.fitting.data_table import read_table
+        """Return the mean log-likelihood per row of other data, in any form that `fit` takes.
+
+        Missing values are summed out.
+        """
+        from equifactor.learning.fitting.data_rows import read_data
         from equifactor.learning.fitting.row_likelihood import mean_log_likelihood
 
-        return mean_log_likelihood(self.graph, read_table(self.graph, data))
+        return mean_log_likelihood(self.graph, read_data(self.graph, data))
 
     def __str__(self) -> str:
         return ", ".join(f"{label} {text}".strip() for label, text in self.facts()[:-1])
 
     def __rich__(self) -> RenderableType:
-        return display.terminal_table(f"Fitted by {self.method}", self.facts())
+        return terminal_table(f"Fitted by {self.method}", self.facts())
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import facts_table
+        from equifactor.show.html_tables import facts_table
 
         return facts_table(f"Fitted by {self.method}", self.facts())
 
     def facts(self) -> list[tuple[str, str]]:
-        """Labels and texts: what a summary shows, the message last."""
+        """Return the labels and texts of a summary, with the message last."""
         rows = [("method", self.method), ("status", str(self.status)), ("rows", f"{self.num_rows:,.10g}")]
         for label, value in (
             ("log-likelihood per row", self.log_likelihood),
@@ -83,10 +86,10 @@ class Fitted:
 
 @dataclass(frozen=True, kw_only=True)
 class FitMethod(ABC):
-    """A way of fitting; its fields are its settings, made by `option`, and are checked when it is made."""
+    """A method of fitting. Its fields are its settings, made by `option`, and are checked on creation."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # one line that says what it is for
+    summary: ClassVar[str]  # One line that says what the method is for.
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -95,11 +98,11 @@ class FitMethod(ABC):
         return format_method(self)
 
     @abstractmethod
-    def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
-        """The graph with potentials that explain the table.
+    def fit(self, graph: FactorGraph, data: DataRows, context: FitContext) -> Fitted:
+        """Return the graph with potentials that explain the data.
 
         Args:
-            graph: the structure; its potentials are the start where the method needs one, and else ignored.
-            table: the rows with their weights, -1 where a value is missing.
+            graph: the structure; its potentials are the start if the method uses one, and are otherwise ignored.
+            data: the rows with their weights, -1 for a missing value.
             context: clock, seed, validation, ties and so on.
         """

@@ -1,4 +1,4 @@
-"""The front door: `fit(structure, data, method) -> Fitted`."""
+"""The function `fit(structure, data, method) -> Fitted`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from equifactor.factors.noisy_or import NoisyOr
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.parents import find_families
 from equifactor.graph.reading.inputs import as_list, factor_number
-from equifactor.learning.fitting.data_table import DataTable, read_table
+from equifactor.learning.fitting.data_rows import DataRows, read_data
 from equifactor.learning.fitting.fit_method import FitContext, FitMethod, Fitted
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from equifactor.base.run_context import Progress
     from equifactor.graph.reading.inputs import Variable
 
-METHODS = {  # name -> "module:Class", imported when it is asked for
+METHODS = {  # The module and the class of each method, which are imported on first use.
     "counts": "counts:CountsFit",
     "em": "expectation_maximisation:ExpectationMaximisation",
     "likelihood": "likelihood:LikelihoodFit",
@@ -51,27 +51,27 @@ def fit(
     progress: Progress | bool = False,
     **settings: Any,
 ) -> Fitted:
-    """Potentials that explain data, for a graph whose structure is known.
+    """Learn potentials that explain data, for a graph whose structure is known.
 
     Args:
-        structure: a graph or a model file. Its potentials are ignored, or the start where a method asks for one.
+        structure: a graph or a model file. Its potentials are ignored, unless the method starts from them.
         data: rows of observed states: a pandas frame, an array [N, V] of state numbers, a list of dicts, a mapping from
-            variable to column, what `sample` gives, or the path of a `.csv` file. Missing values are NaN, None or empty
-            text (-1 in arrays of whole numbers); a variable without a column is hidden. Text is the name of a state, a
-            whole number counts from 0; what could mean two things, and states that the structure does not have, are
-            errors.
+            variable to column, the result of `sample`, or the path of a `.csv` file. Missing values are NaN, None or
+            empty text (-1 in arrays of whole numbers). A variable without a column is hidden. Text is the name of a
+            state, and a whole number counts states from 0. Ambiguous values and unknown states are errors.
         method: "counts" or "em" for Bayesian networks; "likelihood", "pseudo-likelihood" or "max-margin" for all
-            graphs; "auto" takes counts for a network with complete data, em for one without, else likelihood.
-        hidden: the variables that are meant to have no values; with it, any other one without a column is an error.
-        validation: a share of the rows (0.1) to hold out, or data of their own; its likelihood is reported, and stops
-            methods that iterate before they fit noise.
+            graphs; "auto" takes counts for a network with complete data, em for a network with missing values, and
+            likelihood for other graphs. Settings may follow in brackets, as in "em(restarts=3)".
+        hidden: the variables that have no values on purpose. If given, any other variable without a column is an error.
+        validation: a share of the rows (0.1) to hold out, or separate data. Their likelihood is reported, and methods
+            that iterate stop when it no longer rises.
         tied: groups of factors, by number, that share one table.
-        fixed: factors, by number, that stay as they are.
-        seed: of random starts and of the split.
-        time_limit: seconds; then, or on Ctrl-C, the best so far comes back with a status that says so.
-        checkpoint: a file in which the progress of methods that iterate is kept; where it exists the run goes on.
+        fixed: factors, by number, that are not learned.
+        seed: the seed of random starts and of the split.
+        time_limit: in seconds. At the limit, or on Ctrl-C, the best model so far is returned with a status.
+        checkpoint: a file for the progress of methods that iterate. If it exists, the run continues from it.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
-        **settings: of the method, such as `prior=10`; docs/fit.md lists them.
+        **settings: further settings of the method, such as `prior=10`; docs/fit.md lists them.
 
     Examples:
         >>> import equifactor as ef
@@ -85,13 +85,13 @@ def fit(
     graph = _read_structure(structure)
     check_run(time_limit, seed, progress)
     clock = Clock(time_limit)
-    table = read_table(graph, data, hidden=hidden)
-    rows, held_out = _split(graph, table, validation, seed)
+    whole = read_data(graph, data, hidden=hidden)
+    rows, held_out = _split(graph, whole, validation, seed)
     frozen = frozenset(factor_number(a, graph.num_factors) for a in _listed(fixed, "fixed"))
     wanted = parse_method(
         method,
         settings,
-        base=FitMethod,
+        base=FitMethod,  # type: ignore[type-abstract]
         find=lambda name: method_class(_choose(graph, rows, frozen) if name == "auto" else name),
         what="method of fitting",
     )
@@ -101,7 +101,7 @@ def fit(
             checkpoint=checkpoint, progress=report,
         )  # fmt: skip
         found = wanted.fit(graph, rows, context)
-    message = " ".join(filter(None, (found.message, _about_hidden(graph, table) if hidden is None else "")))
+    message = " ".join(filter(None, (found.message, _about_hidden(graph, whole) if hidden is None else "")))
     return dataclasses.replace(
         found, method=str(wanted), message=message, num_rows=float(rows.weights.sum()), seconds=clock.seconds
     )
@@ -110,18 +110,18 @@ def fit(
 def method_class(name: str) -> type[FitMethod]:
     """Return the class of a method in `METHODS`."""
     if name not in METHODS:
-        raise OptionError(f"there is no method of fitting {name!r}; {choices(name, ['auto', *METHODS])}")
+        raise OptionError(f"There is no method of fitting {name!r}; {choices(name, ['auto', *METHODS])}.")
     module, _, cls = METHODS[name].partition(":")
     found: type[FitMethod] = getattr(import_module(f"equifactor.learning.fitting.{module}"), cls)
     return found
 
 
-def _choose(graph: FactorGraph, table: DataTable, fixed: frozenset[int]) -> str:
+def _choose(graph: FactorGraph, data: DataRows, fixed: frozenset[int]) -> str:
     if find_families(graph) is None:
         return "likelihood"
     kinds = graph.structure.kinds
     noisy_ors = set() if kinds is None else set(np.flatnonzero(kinds.kind == NoisyOr.number).tolist())
-    return "counts" if table.is_complete and noisy_ors <= fixed else "em"
+    return "counts" if data.is_complete and noisy_ors <= fixed else "em"
 
 
 def _read_structure(structure: FactorGraph | PathLike) -> FactorGraph:
@@ -129,39 +129,43 @@ def _read_structure(structure: FactorGraph | PathLike) -> FactorGraph:
         from equifactor.formats import read_graph
 
         if not isinstance(structure, str) and not hasattr(structure, "__fspath__"):
-            raise ModelError(f"the structure is a FactorGraph or the path of a model file, found {brief(structure)}")
+            raise ModelError(
+                f"The structure must be a FactorGraph or the path of a model file, found {brief(structure)}."
+            )
         structure = read_graph(structure)
     if structure.observed is not None:
-        raise ModelError("the structure has evidence; fit the graph as it was before, and put the values into the data")
+        raise ModelError(
+            "The structure has evidence. Fit the graph without evidence, and put the values into the data."
+        )
     return structure
 
 
-def _split(graph: FactorGraph, table: DataTable, validation: object, seed: int) -> tuple[DataTable, DataTable | None]:
-    """The rows to fit and those held out."""
+def _split(graph: FactorGraph, data: DataRows, validation: object, seed: int) -> tuple[DataRows, DataRows | None]:
+    """Return the rows to fit and the rows held out."""
     if validation is None:
-        return table, None
+        return data, None
     if isinstance(validation, Real) and not isinstance(validation, bool):
         share = float(validation)
-        held = round(share * table.num_rows) if 0.0 < share < 1.0 else 0
-        if not 0 < held < table.num_rows:
+        held = round(share * data.num_rows) if 0.0 < share < 1.0 else 0
+        if not 0 < held < data.num_rows:
             raise OptionError(
-                f"validation is the share of the {table.num_rows} rows to hold out, such as 0.1, of which at least one "
-                f"row must stay on either side; found {share:g}"
+                f"validation must be the share of the {data.num_rows} rows to hold out, such as 0.1, with at least one "
+                f"row on either side, found {share:g}."
             )
-        order = np.random.default_rng([int(seed), 1]).permutation(table.num_rows)
-        return table.take(np.sort(order[held:])), table.take(np.sort(order[:held]))
-    return table, read_table(graph, validation)
+        order = np.random.default_rng([int(seed), 1]).permutation(data.num_rows)
+        return data.take(np.sort(order[held:])), data.take(np.sort(order[:held]))
+    return data, read_data(graph, validation)
 
 
 def _listed(values: object, what: str) -> list[Any]:
     found = as_list(values)
     if found is None:
-        raise OptionError(f"{what} is a list of factor numbers, found {brief(values)}")
+        raise OptionError(f"{what} must be a list of factor numbers, found {brief(values)}.")
     return found
 
 
 def _ties(graph: FactorGraph, tied: object, fixed: frozenset[int]) -> tuple[tuple[int, ...], ...]:
-    """Groups of factors that share one table, checked: equal shapes, tables all, and each factor once."""
+    """Return the groups of factors that share one table, after checking shapes, kinds and repetitions."""
     groups: list[tuple[int, ...]] = []
     seen: set[int] = set()
     s = graph.structure
@@ -169,24 +173,26 @@ def _ties(graph: FactorGraph, tied: object, fixed: frozenset[int]) -> tuple[tupl
         own = tuple(factor_number(a, graph.num_factors) for a in _listed(group, "a group of tied factors"))
         for a in own:
             if a in seen:
-                raise OptionError(f"factor {a} is tied twice; give each factor in one group")
+                raise OptionError(f"Factor {a} is tied twice. Each factor can be in one group only.")
             seen.add(a)
             if a in fixed:
-                raise OptionError(f"factor {a} is tied and fixed; it can be one of both")
+                raise OptionError(f"Factor {a} is both tied and fixed. A factor can be tied or fixed, not both.")
             if s.shape(a) != s.shape(own[0]):
                 raise OptionError(
-                    f"tied factors share one table, and factor {a} has shape {s.shape(a)} where factor {own[0]} has "
-                    f"{s.shape(own[0])}"
+                    f"Tied factors share one table, but factor {a} has shape {s.shape(a)} and factor {own[0]} has "
+                    f"shape {s.shape(own[0])}."
                 )
             if s.kinds is not None and s.kinds.kind[a]:
-                raise OptionError(f"tied factors share one table, and factor {a} is none")
+                raise OptionError(
+                    f"Tied factors share one table, but factor {a} is a structured factor and has no table."
+                )
         if len(own) > 1:
             groups.append(own)
     return tuple(groups)
 
 
-def _about_hidden(graph: FactorGraph, table: DataTable) -> str:
-    names = [graph.structure.variable_name(i) for i in np.flatnonzero(table.hidden).tolist()]
+def _about_hidden(graph: FactorGraph, data: DataRows) -> str:
+    names = [graph.structure.variable_name(i) for i in np.flatnonzero(data.hidden).tolist()]
     if not names:
         return ""
     shown = ", ".join(names[:5]) + (", .." if len(names) > 5 else "")

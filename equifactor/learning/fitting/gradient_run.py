@@ -1,4 +1,4 @@
-"""The run of a method that descends a gradient: iterations, validation, checkpoints, deadline, and the result."""
+"""The run of a gradient method: iterations, validation, checkpoints, deadline, and the result."""
 
 from __future__ import annotations
 
@@ -17,50 +17,52 @@ from equifactor.learning.fitting.gradient_quasi_newton import Evaluation, Object
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
-    from equifactor.learning.fitting.data_table import DataTable
-    from equifactor.learning.fitting.likelihood_tables import LearnedTables
+    from equifactor.learning.fitting.data_rows import DataRows
+    from equifactor.learning.fitting.learned_parameters import LearnedParameters
 
-    Validation = Callable[[FloatArray], float | None]  # the mean log-likelihood of the rows held out
+    Validation = Callable[[FloatArray], float | None]  # The mean log-likelihood of the validation rows.
 
-_SAVE_EVERY = 10.0  # seconds between two checkpoints
-_EARLY = "It stopped early: the likelihood of the rows held out had not risen for some iterations."
-_UNSETTLED = "It had not settled at the limit of iterations: raise iterations or tolerance."
+_SAVE_EVERY = 10.0  # The number of seconds between two checkpoints. Chosen by hand.
+_EARLY = "The fit stopped early: the likelihood of the validation rows had not risen for some iterations."
+_UNSETTLED = "The fit had not converged at the limit of iterations. Raise iterations or tolerance."
 
 
-GIVEN_HELP = "variables whose values are given and not explained: A,B makes it the conditional model p(others | A, B)"
+GIVEN_HELP = "variables that are given and not explained: with A,B the model is conditional, p(others | A, B)"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientMethod(FitMethod):
-    """What methods share that descend the gradient of a loss over rows, with regularisation."""
+    """The base class of methods that descend the gradient of a regularised loss over rows."""
 
     given: str = option("", GIVEN_HELP)
     l2: float = option(
         0.1, "weight of the sum of squared log potentials / 2: a Gaussian prior of variance 1 / l2", low=0.0
     )
-    l1: float = option(0.0, "weight of the sum of absolute log potentials: makes many of them exactly 0", low=0.0)
-    iterations: int = option(500, "most quasi-Newton steps", low=1)
-    tolerance: float = option(1e-7, "it has converged when a step gains less than this per row", low=0.0)
-    start: Literal["uniform", "structure"] = option("uniform", "start from equal entries, or the structure's tables")
-    patience: int = option(5, "steps without a better validation after which it stops; 0: never", low=0)
+    l1: float = option(0.0, "weight of the sum of absolute log potentials, which makes many of them exactly 0", low=0.0)
+    iterations: int = option(500, "largest number of quasi-Newton steps", low=1)
+    tolerance: float = option(1e-7, "the fit has converged when a step gains less than this per row", low=0.0)
+    start: Literal["uniform", "structure"] = option(
+        "uniform", "start from equal entries (uniform), or from the tables of the structure"
+    )
+    patience: int = option(5, "steps without a better validation after which the fit stops; 0 means never", low=0)
 
     def descend(
-        self, tables: LearnedTables, table: DataTable, context: FitContext, loss: Objective, validate: Validation
+        self, parameters: LearnedParameters, data: DataRows, context: FitContext, loss: Objective, validate: Validation
     ) -> GradientRun:
-        """The run of a loss per row to its end."""
-        total = float(table.weights.sum())
+        """Minimise a loss per row, and return the run."""
+        total = float(data.weights.sum())
         settings = DescentSettings(self.iterations, self.tolerance, self.patience, self.l1 / total, self.l2 / total)
-        run = GradientRun(context, settings, loss, validate, QuasiNewton(tables.start(self.start), settings.l1))
-        run.run(FitCheckpoint.of(str(self), tables.graph, table, context))
+        run = GradientRun(context, settings, loss, validate, QuasiNewton(parameters.start(self.start), settings.l1))
+        run.run(FitCheckpoint.of(str(self), parameters.graph, data, context))
         return run
 
 
 @dataclass(frozen=True)
 class DescentSettings:
-    """When a descent ends, and what is added to the function that it descends."""
+    """The stopping rules of a descent, and the regularisation of its function."""
 
     iterations: int
-    tolerance: float  # of the function, per row
+    tolerance: float  # gain of a step per row
     patience: int
     l1: float  # per row
     l2: float  # per row
@@ -68,7 +70,7 @@ class DescentSettings:
 
 @dataclass
 class GradientRun:
-    """A descent of `objective`, the loss per row, from `theta`."""
+    """A descent of `objective`, the loss per row, from the point of `state`."""
 
     context: FitContext
     settings: DescentSettings
@@ -83,7 +85,7 @@ class GradientRun:
     message: str = ""
 
     def run(self, checkpoint: FitCheckpoint | None) -> None:
-        """Iterate until it has settled, or the clock stops it."""
+        """Iterate until the descent has converged or the clock stops it."""
         self._load(checkpoint)
         clock = self.context.clock
         saved = clock.seconds
@@ -98,15 +100,15 @@ class GradientRun:
         if checkpoint is not None:
             self._save(checkpoint)
 
-    def fitted(self, tables: LearnedTables, method: str, note: str) -> Fitted:
-        """The best parameters so far, with what is known of them."""
+    def fitted(self, parameters: LearnedParameters, method: str, note: str) -> Fitted:
+        """Return the best parameters so far with their likelihoods and the status of the run."""
         theta = self.state.x if self.best is None else self.best
         known = [entry for entry in self.history if entry.get("best")]
         status = Status.CONVERGED if self.message != _UNSETTLED else Status.ITERATION_LIMIT
         if not self.done:
             status = self.context.clock.status or Status.TIME_LIMIT
         return Fitted(
-            graph=tables.with_tables(theta),
+            graph=parameters.with_tables(theta),
             method=method,
             status=status,
             message=" ".join(filter(None, (self.message, note))),

@@ -1,4 +1,4 @@
-"""Expected counts of rows and their log scores, exact where elimination fits and by belief propagation elsewhere."""
+"""Expected counts of rows and their log scores: exact if elimination fits, otherwise by belief propagation."""
 
 from __future__ import annotations
 
@@ -18,48 +18,51 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.learning.fitting.data_table import DataTable
+    from equifactor.learning.fitting.data_rows import DataRows
     from equifactor.solvers.elimination.plan import Plan
 
-_CHUNK_ENTRIES = 2**22  # table entries of a batch of rows for belief propagation
+_CHUNK_ENTRIES = 2**22  # The number of table entries of a batch of rows for belief propagation, 32 MiB.
+_BP_ITERATIONS = 200  # The largest number of iterations of belief propagation. Chosen by hand.
+_BP_DAMPING = 0.5  # The damping of belief propagation. Chosen by hand.
+_SETTLED = 1e-3  # Belief propagation has converged if messages change by less than this. Chosen by hand.
 
 
 class RowExpectation:
-    """One side of the gradient of a likelihood: what a table of rows, with free values, makes of a graph.
+    """One side of the gradient of a likelihood: expected counts and log scores of rows with missing values.
 
-    Exact by blocks of variables; without any evidence by the sums that `CRF` uses too; by belief propagation where
-    neither fits the memory (GiB), and `note` says so.
+    The sums are exact by blocks of variables, or without any evidence by the sums that `CRF` uses as well. If neither
+    fits the memory (GiB), belief propagation approximates them, and `note` says so.
     """
 
-    def __init__(self, graph: FactorGraph, table: DataTable, memory_limit: float) -> None:
+    def __init__(self, graph: FactorGraph, data: DataRows, memory_limit: float) -> None:
         self._engine: BlockExpectation | _FreeExpectation | _BetheExpectation
         lowered = lower(graph)
-        steps = plan_structure(lowered.graph, memory_limit) if table.hidden.all() else None
+        steps = plan_structure(lowered.graph, memory_limit) if data.hidden.all() else None
         try:
             if steps is None:
-                self._engine = BlockExpectation(graph, table, memory_limit)
+                self._engine = BlockExpectation(graph, data, memory_limit)
             elif steps.fits(memory_limit):
-                self._engine = _FreeExpectation(lowered, steps, float(table.weights.sum()))
+                self._engine = _FreeExpectation(lowered, steps, float(data.weights.sum()))
             else:
                 raise SolveError(f"elimination needs {steps.cost}")
         except SolveError as error:
-            self._engine = _BetheExpectation(graph, table, str(error))
+            self._engine = _BetheExpectation(graph, data, str(error))
 
     @property
     def note(self) -> str:
-        """A sentence about what is not exact, or nothing."""
+        """A sentence about approximations, or empty text."""
         return self._engine.note if isinstance(self._engine, _BetheExpectation) else ""
 
     def counts(self, log_phi: FloatArray, clock: Clock) -> tuple[FloatArray, float] | None:
-        """Expected counts [T] over all rows, and the sum of their log scores; None where the clock stops it.
+        """Return expected counts [T] over all rows, and the sum of their log scores; None if the clock stops it.
 
-        Raises `ModelError` where a row has probability zero.
+        Raises `ModelError` if a row has probability zero.
         """
         return self._engine.counts(log_phi, clock)
 
 
 class _FreeExpectation:
-    """No evidence at all: one pass up and one down give ln Z and the marginals of all factors."""
+    """Sums without any evidence: one pass up and one down give ln Z and the marginals of all factors."""
 
     def __init__(self, lowered: LoweredGraph, steps: Plan, weight: float) -> None:
         self._lowered = lowered
@@ -70,30 +73,34 @@ class _FreeExpectation:
         answer = self._sums.run(self._lowered.with_tables(log_phi)[None])
         if np.isneginf(answer.log_z[0]):
             raise ModelError(
-                "every assignment of the graph has probability zero: a factor that stays as it is rules all out"
+                "Every assignment of the graph has probability zero: the factors that are not learned exclude all."
             )
         return self._weight * self._lowered.of_tables(answer.entries[0]), self._weight * float(answer.log_z[0])
 
 
 class _BetheExpectation:
-    """Settled belief propagation: factor beliefs and the Bethe estimate of ln Z, whose gradient they are."""
+    """Sums by belief propagation: the Bethe estimate of ln Z, and factor beliefs, which are its gradient."""
 
-    def __init__(self, graph: FactorGraph, table: DataTable, reason: str) -> None:
+    def __init__(self, graph: FactorGraph, data: DataRows, reason: str) -> None:
         needed("torch", "likelihood beyond memory_limit (pseudo-likelihood needs no more memory)")
         from equifactor.learning.crf.bp_sums import BPEngine
 
-        rows = table.merged
+        rows = data.merged
         self._graph, self._states, self._weights = graph, np.ascontiguousarray(rows.states), rows.weights
-        self._engine = BPEngine(graph, 200, 0.5)
+        self._engine = BPEngine(graph, _BP_ITERATIONS, _BP_DAMPING)
         self._reason = reason.partition(" and the limit")[0]
         self._change = 0.0
 
     @property
     def note(self) -> str:
-        settled = "" if self._change < 1e-3 else f", which did not settle (messages still moved by {self._change:.2g})"
+        settled = (
+            ""
+            if self._change < _SETTLED
+            else f", which did not converge (messages still changed by {self._change:.2g})"
+        )
         return (
-            f"Beyond memory_limit ({self._reason}): likelihoods and gradients are the Bethe estimates of belief "
-            f"propagation{settled}; pseudo-likelihood needs no such estimate."
+            f"Exact sums exceed memory_limit ({self._reason}): likelihoods and gradients are Bethe estimates of belief "
+            f"propagation{settled}. The method pseudo-likelihood needs no such estimates."
         )
 
     def counts(self, log_phi: FloatArray, clock: Clock) -> tuple[FloatArray, float] | None:
@@ -112,11 +119,11 @@ class _BetheExpectation:
             total += float(self._weights[part] @ log_z.numpy())
             self._change = float(change.max())
         if total == -np.inf:
-            raise ModelError("a row of the data has probability zero: a factor that stays as it is rules it out")
+            raise ModelError("A row of the data has probability zero: a factor that is not learned excludes it.")
         return counts, total
 
     def _agreeing(self, states: IntArray) -> BoolArray:
-        """[n, T] the entries that agree with each row; factors that are no tables take no part in it."""
+        """Return the table entries [n, T] that agree with each row."""
         s = self._graph.structure
         agrees = np.ones((len(states), s.num_entries), bool)
         observed = np.flatnonzero((states >= 0).any(axis=0))
@@ -124,8 +131,8 @@ class _BetheExpectation:
             a = int(s.factor_of_edge[e])
             if s.kinds is not None and s.kinds.kind[a]:
                 raise SolveError(
-                    "belief propagation given rows needs tables, and a factor of another kind holds an observed "
-                    "variable: raise memory_limit, or fit without given and missing values"
+                    f"Belief propagation given rows needs dense tables, but the structured factor {a} contains an "
+                    "observed variable. Raise memory_limit, or fit complete rows without `given`."
                 )
             start, stop = s.table_ptr[a : a + 2]
             variable = s.scope_vars[e]

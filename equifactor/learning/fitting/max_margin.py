@@ -1,4 +1,4 @@
-"""Structured support vector machines: tables that score the labels of the data above all others, by a margin."""
+"""Structured support vector machines: tables that score the labels of the data above all others by a margin."""
 
 from __future__ import annotations
 
@@ -13,45 +13,47 @@ from equifactor.base.status import Status
 from equifactor.learning.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.learning.fitting.fit_method import FitContext, FitMethod, Fitted
 from equifactor.learning.fitting.gradient_run import GIVEN_HELP
-from equifactor.learning.fitting.likelihood_tables import LearnedTables, given_variables, refuse_gaps
+from equifactor.learning.fitting.learned_parameters import LearnedParameters, given_variables, refuse_gaps
 from equifactor.learning.fitting.max_margin_oracle import MarginOracle
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.learning.fitting.data_table import DataTable
+    from equifactor.learning.fitting.data_rows import DataRows
 
-_CHANGES = 1000  # most changes of the planes in use in an iteration
+_CHANGES = 1000  # The largest number of changes of the active planes in an iteration. Chosen by hand.
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaxMarginFit(FitMethod):
     """min l2/2 |theta|^2 + sum over rows of max_y (share of wrong labels in y + score(y) - score(row)).
 
-    A bundle method ([Teo10]): the worst labels of all rows, by a MAP problem with the loss in its unaries, give a plane
-    below the function; the next parameters minimise the highest of all planes. What the planes leave open, the gap, is
-    known in every iteration, and it ends when that falls below the tolerance.
+    This is a bundle method [Teo10]. The worst labels of all rows, found by MAP problems with the loss in their unaries,
+    give a plane below the function. The next parameters minimise the maximum of all planes. The gap between this lower
+    bound and the function is known in every iteration, and the fit ends when it falls below the tolerance.
     """
 
     name: ClassVar[str] = "max-margin"
     summary: ClassVar[str] = "scores for MAP prediction, from complete data: structured support vector machines"
 
     given: str = option("", GIVEN_HELP)
-    l2: float = option(1.0, "weight of the sum of squared log potentials / 2, against the sum of losses", low=1e-12)
-    iterations: int = option(300, "most planes", low=1)
-    tolerance: float = option(1e-3, "it has converged when the loss per row is within this of the best", low=0.0)
-    solver: str = option("srmp", "solver of the MAP problems where exact ones do not fit")
+    l2: float = option(1.0, "weight of the sum of squared log potentials / 2, relative to the sum of losses", low=1e-12)
+    iterations: int = option(300, "largest number of planes", low=1)
+    tolerance: float = option(
+        1e-3, "the fit has converged when the loss per row is within this of the minimum", low=0.0
+    )
+    solver: str = option("srmp", "solver of the MAP problems if exact MAP does not fit")
     memory_limit: float = option(1.0, "GiB for exact MAP", low=0.0)
 
-    def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
-        """Add planes until the gap is closed."""
-        refuse_gaps(graph, table, self.name)
-        tables = LearnedTables(graph, context)
+    def fit(self, graph: FactorGraph, data: DataRows, context: FitContext) -> Fitted:
+        """Add planes until the gap is below the tolerance."""
+        refuse_gaps(graph, data, self.name)
+        parameters = LearnedParameters(graph, context)
         given = given_variables(graph, self.given)
-        oracle = MarginOracle(tables, table, given, self.solver, self.memory_limit)
-        weight = self.l2 / float(table.weights.sum())
-        run = _Bundle(weight, np.zeros(tables.size))
-        checkpoint = FitCheckpoint.of(str(self), graph, table, context)
+        oracle = MarginOracle(parameters, data, given, self.solver, self.memory_limit)
+        weight = self.l2 / float(data.weights.sum())
+        run = _Bundle(weight, np.zeros(parameters.size))
+        checkpoint = FitCheckpoint.of(str(self), graph, data, context)
         run.load(checkpoint)
         while not run.done and not (context.clock.stopped and run.history):
             if not run.add_plane(oracle, self.tolerance, context):
@@ -59,7 +61,7 @@ class MaxMarginFit(FitMethod):
             run.done = run.done or len(run.history) >= self.iterations
             context.report(len(run.history), self.iterations, f"gap {run.gap:.3g}")
         run.save(checkpoint)
-        fitted = tables.with_tables(run.best)
+        fitted = parameters.with_tables(run.best)
         status = Status.CONVERGED if run.gap <= self.tolerance else Status.ITERATION_LIMIT
         if not run.done:
             status = context.clock.status or Status.TIME_LIMIT
@@ -67,8 +69,8 @@ class MaxMarginFit(FitMethod):
         message = f"MAP gets {wrong:.2%} of the labels of the rows wrong"
         if context.validation is not None:
             refuse_gaps(graph, context.validation, self.name)
-            other = MarginOracle(tables, context.validation, given, self.solver, self.memory_limit)
-            message += f", and {other.share_wrong(run.best):.2%} of those held out"
+            other = MarginOracle(parameters, context.validation, given, self.solver, self.memory_limit)
+            message += f", and {other.share_wrong(run.best):.2%} of those of the validation rows"
         return Fitted(
             graph=fitted,
             method=self.name,
@@ -80,10 +82,10 @@ class MaxMarginFit(FitMethod):
 
 @dataclass
 class _Bundle:
-    """The planes so far: the loss per row lies above b_k + <a_k, theta> for all of them."""
+    """The planes so far. The loss per row is at least b_k + <a_k, theta> for each plane k."""
 
-    weight: float  # of |theta|^2 / 2, per row
-    theta: FloatArray  # [P] where the next plane is made
+    weight: float  # weight of |theta|^2 / 2, per row
+    theta: FloatArray  # [P] the point of the next plane
     slopes: list[FloatArray] = field(default_factory=list)  # a_k [P]
     offsets: list[float] = field(default_factory=list)  # b_k
     alpha: FloatArray = field(default_factory=lambda: np.zeros(0))  # [K] weights of the planes, on the simplex
@@ -94,7 +96,7 @@ class _Bundle:
     history: list[dict[str, Any]] = field(default_factory=list)
 
     def add_plane(self, oracle: MarginOracle, tolerance: float, context: FitContext) -> bool:
-        """One iteration; False where the clock stops it."""
+        """Make one iteration; return False if the clock stops it."""
         found = oracle.plane(self.theta, context.clock)
         if found is None:
             self.best = self.theta if not len(self.best) else self.best
@@ -112,11 +114,11 @@ class _Bundle:
         return True
 
     def _minimise_planes(self, tolerance: float) -> float:
-        """Move to the minimum of the highest plane plus the weight of theta, by its dual; that minimum's value.
+        """Move to the minimum of the highest plane plus weight |theta|^2 / 2, and return its value.
 
-        The dual is max_alpha <b, alpha> - |A^T alpha|^2 / (2 weight) on the simplex. A plane with a higher slope than
-        the weighted mean joins those that have weight, and their weights move to the maximum among them, or to where
-        the first of them becomes zero. Any weights give a lower bound, so that the gap stays honest.
+        The dual is max_alpha <b, alpha> - |A^T alpha|^2 / (2 weight) on the simplex. A plane whose derivative exceeds
+        the weighted mean becomes active. The weights of active planes move to the maximum among them, or to the point
+        where the first of them becomes zero. Any weights give a lower bound, so that the gap is always valid.
         """
         slopes, b = np.array(self.slopes), np.array(self.offsets)
         gram = slopes @ slopes.T / self.weight
@@ -135,7 +137,7 @@ class _Bundle:
         return float(b @ alpha) - 0.5 * self.weight * float(self.theta @ self.theta)
 
     def save(self, checkpoint: FitCheckpoint | None) -> None:
-        """Keep it in the file, where there is one."""
+        """Write the state to the checkpoint, if there is one."""
         if checkpoint is None:
             return
         values = {
@@ -146,7 +148,7 @@ class _Bundle:
         checkpoint.save(values, {"theta": self.theta, "best": self.best, "alpha": self.alpha, "slopes": slopes})
 
     def load(self, checkpoint: FitCheckpoint | None) -> None:
-        """Go on from the file, where there is one."""
+        """Read the state from the checkpoint, if there is one."""
         found = checkpoint.load() if checkpoint is not None else None
         if found is None:
             return
@@ -158,7 +160,7 @@ class _Bundle:
 
 
 def _moved(gram: FloatArray, b: FloatArray, alpha: FloatArray, used: BoolArray) -> FloatArray:
-    """Weights at the maximum among the planes in use, those dropped that it would make negative."""
+    """Return the weights at the maximum among the active planes; planes with negative weights are dropped."""
     for _ in range(len(b)):
         k = np.flatnonzero(used)
         one = np.ones((len(k), 1))

@@ -16,32 +16,34 @@ from equifactor.solvers.elimination.plan import plan
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.learning.fitting.data_table import DataTable
-    from equifactor.learning.fitting.likelihood_tables import LearnedTables
+    from equifactor.learning.fitting.data_rows import DataRows
+    from equifactor.learning.fitting.learned_parameters import LearnedParameters
 
-_CHUNK_ENTRIES = 2**22  # table entries of the rows that are solved together
+_CHUNK_ENTRIES = 2**22  # The number of table entries of the rows that are solved together, 32 MiB. Chosen by hand.
 
 
 class MarginOracle:
-    """MAP problems of all rows of a table: the given variables hold their values, wrong labels earn a reward.
+    """The MAP problems of all rows: given variables have their values, and every wrong label adds a reward.
 
-    Where elimination fits, all rows are solved together, exactly; otherwise a solver takes them one by one, and a plane
-    may lie above the loss by what it misses.
+    If elimination fits, all rows are solved together and exactly. Otherwise a solver takes them one by one, and its
+    answers may be worse than the optimum, so that a plane is not exact.
     """
 
     def __init__(
-        self, tables: LearnedTables, table: DataTable, given: IntArray, solver: str, memory_limit: float
+        self, parameters: LearnedParameters, data: DataRows, given: IntArray, solver: str, memory_limit: float
     ) -> None:
-        rows = table.merged
-        self.tables, self.states, self.weights = tables, np.ascontiguousarray(rows.states), rows.weights
+        rows = data.merged
+        self.parameters, self.states, self.weights = parameters, np.ascontiguousarray(rows.states), rows.weights
         self.total = float(rows.weights.sum())
-        self.seen = tables.counts(self.states, self.weights)
+        self.seen = parameters.counts(self.states, self.weights)
         if np.isneginf(self._others(self.states)).any():
-            raise ModelError("a row of the data has probability zero: a factor that stays as it is rules it out")
+            raise ModelError("A row of the data has probability zero: a factor that is not learned excludes it.")
         self.solver = solver
-        s = tables.graph.structure
+        s = parameters.graph.structure
         unaries = [([i], np.ones(int(d))) for i, d in enumerate(s.card)]
-        self.graph: FactorGraph = tables.graph.with_factors(unaries)  # with a unary for each variable, behind
+        self.graph: FactorGraph = parameters.graph.with_factors(
+            unaries
+        )  # The graph with a unary factor for each variable at the end.
         self.is_given = np.zeros(s.num_vars, bool)
         self.is_given[given] = True
         self.share = 1.0 / float(np.count_nonzero(~self.is_given))
@@ -49,26 +51,26 @@ class MarginOracle:
         self.note = ""
         steps = plan(self.graph, memory_limit=memory_limit, task=Task.MAP)
         if not steps.fits(memory_limit, Task.MAP):
-            self.note = f" Exact MAP needs {steps.cost}; {solver} was used, and margins are as good as its answers."
+            self.note = f" Exact MAP needs {steps.cost}. The solver {solver} was used, so margins are approximate."
         elif s.kinds is None and is_installed("torch"):
             from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
 
             self.batch = TorchBatch(steps)
-        else:  # Lowering depends on the values, so that every row is a graph of its own; without torch they all are.
+        else:  # Every row is a separate graph: without torch, or because lowering depends on the values.
             self.solver = f"exact(memory_limit={memory_limit!r})"
 
     def plane(self, theta: FloatArray, clock: Clock) -> tuple[FloatArray, float] | None:
-        """Slope [P] and offset of a plane that touches the loss per row at theta; None where the clock stops it."""
+        """Return slope [P] and offset of a plane that touches the loss per row at theta; None if the clock stops it."""
         worst = self._best(theta, self.share, clock)
         if worst is None:
             return None
         wrong = (worst != self.states)[:, ~self.is_given].sum(1) * self.share
-        slope = (self.tables.counts(worst, self.weights) - self.seen) / self.total
+        slope = (self.parameters.counts(worst, self.weights) - self.seen) / self.total
         offset = float(self.weights @ (wrong + self._others(worst) - self._others(self.states))) / self.total
         return slope, offset
 
     def share_wrong(self, theta: FloatArray) -> float:
-        """The share of labels that MAP gets wrong."""
+        """Return the share of labels that MAP gets wrong."""
         from equifactor.base.clock import Clock
 
         best = self._best(theta, 0.0, Clock())
@@ -77,13 +79,13 @@ class MarginOracle:
         return float(self.weights @ wrong) / self.total
 
     def _others(self, states: IntArray) -> FloatArray:
-        """[N] the log scores in the factors that stay as they are."""
-        rest = self.tables.others
+        """Return the log scores [N] of rows in the factors that are not learned."""
+        rest = self.parameters.others
         return np.zeros(len(states)) if rest is None else np.asarray(rest.log_score(states))
 
     def _best(self, theta: FloatArray, reward: float, clock: Clock) -> IntArray | None:
-        """[N, V] the best assignment of each row, with a reward for every wrong label."""
-        log_phi = self.tables.log_phi(theta)
+        """Return the best assignment [N, V] of each row, with a reward for every wrong label."""
+        log_phi = self.parameters.log_phi(theta)
         found = []
         size = max(1, _CHUNK_ENTRIES // max(1, self.graph.structure.num_entries))
         for n in range(0, len(self.states), size):
@@ -96,25 +98,25 @@ class MarginOracle:
         return np.concatenate(found)
 
     def _is_own(self, rows: IntArray) -> FloatArray:
-        """[n, X] whether a state is the row's own."""
-        s = self.tables.graph.structure
+        """Return [n, X] whether a state is the value of its variable in the row."""
+        s = self.parameters.graph.structure
         own = np.zeros((len(rows), int(s.state_ptr[-1])), bool)
         np.put_along_axis(own, s.state_ptr[:-1] + rows, True, axis=1)
         return own
 
     def _of_given(self) -> FloatArray:
-        """[X] whether a state is one of a given variable."""
-        return np.repeat(self.is_given, self.tables.graph.structure.card)
+        """Return [X] whether a state belongs to a given variable."""
+        return np.repeat(self.is_given, self.parameters.graph.structure.card)
 
     def _solved(self, values: FloatArray, clock: Clock) -> IntArray:
         if self.batch is not None:
             import torch
 
-            tables = torch.from_numpy(np.ascontiguousarray(values.T))
-            states: IntArray = self.batch.best(tables)[1].T.numpy()
+            log_tables = torch.from_numpy(np.ascontiguousarray(values.T))
+            states: IntArray = self.batch.best(log_tables)[1].T.numpy()
             return states
         graphs = [self.graph.with_potentials(row, log=True) for row in values]
         results = solve(graphs, "MAP", self.solver)
         if any(result.assignment is None for result in results):
-            raise SolveError(f"{self.solver} found no assignment for a row: take another solver, or raise memory_limit")
+            raise SolveError(f"{self.solver} found no assignment for a row. Use another solver, or raise memory_limit.")
         return np.array([result.assignment for result in results])

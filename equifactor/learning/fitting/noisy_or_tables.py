@@ -1,8 +1,8 @@
 """Leaks and inhibitors of noisy-or factors, learned by EM.
 
-That an active cause fails is a hidden event of its own, and so is that the leak does. Where the effect is absent all
-have failed; where it is present, cause i has fired with probability `(1 - q_i) / (1 - P(absent | causes))`. Expected
-counts over the whole scope are enough for that, so that the factor takes part in EM as a table.
+The failure of an active cause is a hidden event, and so is the failure of the leak. If the effect is absent, all of
+them have failed. If it is present, cause i has fired with probability `(1 - q_i) / (1 - P(absent | causes))`. Expected
+counts over the whole scope determine these numbers, so the factor takes part in EM as a dense table.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from equifactor.graph.kinds import KINDS
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
-_CERTAIN = 1e-12  # Probabilities stay this far from 0 and 1, so that they can be read off the table again.
-_UNKNOWN = 0.05  # A start is at least this far from 0 and 1.
+_CERTAIN = 1e-12  # The distance of probabilities from 0 and 1, so that they can be recovered from the table.
+_UNKNOWN = 0.05  # The least distance of a start from 0 and 1. Chosen by hand.
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyOrTable:
-    """A noisy-or of k causes that is written as a table of n = 2^k pairs of entries."""
+    """A noisy-or of k causes, written as a dense table of n = 2^k pairs of entries."""
 
     factor: int
-    first: int  # entry of the whole graph at which its table starts
+    first: int  # The entry of the whole graph at which its table starts.
     active: FloatArray  # [n, 1 + k] ones for the leak, and whether each cause is active
     absent: IntArray  # [n] the entry of each configuration of causes without the effect
-    present: IntArray  # [n] with the effect
-    singles: IntArray  # [1 + k] the configurations in which no cause is active, and in which one alone is
+    present: IntArray  # [n] the entry of each configuration of causes with the effect
+    singles: IntArray  # [1 + k] the configurations with no active cause, and with one active cause
 
     @classmethod
     def of(cls, factor: int, first: int, noisy_or: NoisyOr, arity: int) -> NoisyOrTable:
-        """The table of one factor, whose effect is in its scope."""
+        """Return the table of one factor, whose effect is in its scope."""
         signs = np.ones(arity, np.int64) if noisy_or.signs is None else np.asarray(noisy_or.signs, np.int64)
-        states = np.array(list(product((0, 1), repeat=arity)), np.int64)  # of the entries, in C order
+        states = np.array(list(product((0, 1), repeat=arity)), np.int64)  # the states of the entries, in C order
         on = states == signs
         effect, causes = on[:, noisy_or.place], np.delete(on, noisy_or.place, axis=1)
         rank = causes @ (1 << np.arange(arity - 1))
@@ -51,34 +51,34 @@ class NoisyOrTable:
         return cls(factor, first, active, first + absent, first + present, singles)
 
     def log_failures(self, log_phi: FloatArray) -> FloatArray:
-        """[1 + k] ln(1 - leak) and the logs of the inhibitors, from tables [T]."""
+        """Return ln(1 - leak) and the logs of the inhibitors [1 + k], from log tables [T]."""
         found = log_phi[self.absent[self.singles]]
         return np.concatenate((found[:1], found[1:] - found[0]))
 
     def write(self, log_failures: FloatArray, log_phi: FloatArray) -> None:
-        """Set the entries in tables [T]."""
+        """Set the entries of this factor in log tables [T]."""
         fail = np.clip(np.exp(log_failures), _CERTAIN, 1.0 - _CERTAIN)
         log_absent = self.active @ np.log(fail)
         log_phi[self.absent] = log_absent
         log_phi[self.present] = log1mexp(log_absent)
 
     def start(self, log_phi: FloatArray, noise: FloatArray | None) -> None:
-        """Begin with the values that are there, moved away from certainty, and from each other by noise [1 + k]."""
+        """Set the start of EM: the present values, moved away from 0 and 1, or noise [1 + k] if it is given."""
         fail = np.clip(np.exp(self.log_failures(log_phi)), _UNKNOWN, 1.0 - _UNKNOWN)
         self.write(np.log(fail if noise is None else _UNKNOWN + (1.0 - 2 * _UNKNOWN) * noise), log_phi)
 
     def maximise(self, counts: FloatArray, prior: float, before: FloatArray, log_phi: FloatArray) -> None:
-        """One step of EM, into tables [T].
+        """Write the result of one maximisation step into log tables [T].
 
         Args:
-            counts: [T] expected, of all entries.
-            prior: how often each cause is taken to have failed, and to have fired, before any data.
-            before: [T] the tables under which the counts were expected.
-            log_phi: [T] the new tables.
+            counts: [T] expected counts of all entries.
+            prior: the count of failures, and of firings, of each cause before any data.
+            before: [T] the log tables under which the counts were expected.
+            log_phi: [T] the new log tables.
         """
         absent, present = counts[self.absent], counts[self.present]
         log_fail = self.log_failures(before)
-        fired = np.exp(log1mexp(log_fail) - before[self.present][:, None]) * self.active  # given that the effect is
+        fired = np.exp(log1mexp(log_fail) - before[self.present][:, None]) * self.active  # given the effect
         tries = self.active.T @ (absent + present) + 2.0 * prior
         failed = self.active.T @ absent + ((self.active - fired).T @ present) + prior
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -86,16 +86,16 @@ class NoisyOrTable:
         self.write(found, log_phi)
 
     def log_prior(self, prior: float, log_phi: FloatArray) -> float:
-        """The log density of leak and inhibitors before any data, up to a constant."""
+        """Return the log density of leak and inhibitors under the prior, up to a constant."""
         log_fail = self.log_failures(log_phi)
         return prior * float((log_fail + log1mexp(log_fail)).sum()) if prior else 0.0
 
 
 def as_tables(graph: FactorGraph, fixed: frozenset[int]) -> tuple[FactorGraph, tuple[NoisyOrTable, ...]]:
-    """The graph with tables in place of noisy-or factors, and those of them that can be learned.
+    """Return the graph with dense tables in place of noisy-or factors, and the noisy-or factors that can be learned.
 
-    A factor that is fixed, or has no effect in its scope, is none of these. Where tables would be too large the graph
-    stays as it is.
+    A noisy-or factor that is fixed, or whose effect is not in its scope, is not learned. If the tables would be too
+    large, the graph is returned unchanged.
     """
     kinds = graph.structure.kinds
     if kinds is None or not np.any(kinds.kind == NoisyOr.number):
@@ -114,7 +114,7 @@ def as_tables(graph: FactorGraph, fixed: frozenset[int]) -> tuple[FactorGraph, t
 
 
 def as_noisy_ors(graph: FactorGraph, fitted: FactorGraph, learned: tuple[NoisyOrTable, ...]) -> FactorGraph:
-    """The graph with what was learned: tables of `fitted` entry by entry, noisy-or factors by their probabilities."""
+    """Return the graph with the learned potentials of `fitted`; noisy-or factors get their learned probabilities."""
     if fitted.structure is graph.structure:
         return fitted
     old, new = graph.structure, fitted.structure

@@ -1,4 +1,4 @@
-"""Markov networks and conditional random fields by maximum pseudo-likelihood: no sum over assignments is needed."""
+"""Markov networks and conditional random fields by maximum pseudo-likelihood, without sums over assignments."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from equifactor.base.options import option
 from equifactor.learning.fitting.fit_method import FitContext, Fitted
 from equifactor.learning.fitting.gradient_quasi_newton import Evaluation
 from equifactor.learning.fitting.gradient_run import GradientMethod
-from equifactor.learning.fitting.likelihood_tables import LearnedTables, given_variables, refuse_gaps
+from equifactor.learning.fitting.learned_parameters import LearnedParameters, given_variables, refuse_gaps
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
-    from equifactor.learning.fitting.data_table import DataTable
+    from equifactor.learning.fitting.data_rows import DataRows
 
 
 @dataclass(frozen=True, kw_only=True)
 class PseudoLikelihoodFit(GradientMethod):
-    """The log tables that make every value most probable given all others in its row ([Besag75]).
+    """The log tables that make every value most probable given all other values of its row [Besag75].
 
-    `sum_rows sum_i ln p(x_i | all other values)` is convex, and its maximum tends to the true tables as rows are added.
-    Any graph will do, however large its elimination: cost O(N E d) a step. Rows must be complete.
+    `sum_rows sum_i ln p(x_i | all other values)` is concave. With the number of rows its maximum tends to the true
+    tables. The cost of a step is O(N E d) for any graph, however large its elimination would be. Rows must be complete.
     """
 
     name: ClassVar[str] = "pseudo-likelihood"
     summary: ClassVar[str] = "Markov networks and conditional random fields of any size, from complete data"
 
-    memory_limit: float = option(1.0, "GiB for the likelihood that is reported at the end", low=0.0)
+    memory_limit: float = option(1.0, "GiB for computing the likelihood that is reported at the end", low=0.0)
 
-    def fit(self, graph: FactorGraph, table: DataTable, context: FitContext) -> Fitted:
-        """Descend; the history and validation hold pseudo-likelihoods, the result likelihoods where these are known."""
-        refuse_gaps(graph, table, self.name)
-        tables = LearnedTables(graph, context)
+    def fit(self, graph: FactorGraph, data: DataRows, context: FitContext) -> Fitted:
+        """Maximise the pseudo-likelihood, which history and validation hold; the result has likelihoods if possible."""
+        refuse_gaps(graph, data, self.name)
+        parameters = LearnedParameters(graph, context)
         given = given_variables(graph, self.given)
-        loss = _PseudoLoss(tables, table, given)
+        loss = _PseudoLoss(parameters, data, given)
         held_out = None
         if context.validation is not None:
             refuse_gaps(graph, context.validation, self.name)
-            held_out = _PseudoLoss(tables, context.validation, given)
+            held_out = _PseudoLoss(parameters, context.validation, given)
         run = self.descend(
-            tables, table, context, loss, lambda theta: None if held_out is None else -held_out(theta).value
+            parameters, data, context, loss, lambda theta: None if held_out is None else -held_out(theta).value
         )
-        found = run.fitted(tables, self.name, "")
-        return self._with_likelihoods(found, table, context)
+        found = run.fitted(parameters, self.name, "")
+        return self._with_likelihoods(found, data, context)
 
-    def _with_likelihoods(self, found: Fitted, table: DataTable, context: FitContext) -> Fitted:
-        """The result with likelihoods in place of pseudo-likelihoods, where exact sums fit."""
+    def _with_likelihoods(self, found: Fitted, data: DataRows, context: FitContext) -> Fitted:
+        """Return the result with likelihoods in place of pseudo-likelihoods, if exact sums fit."""
         from dataclasses import replace
 
         from equifactor.learning.fitting.row_likelihood import mean_log_likelihood
@@ -61,7 +61,7 @@ class PseudoLikelihoodFit(GradientMethod):
             note = "The history holds pseudo-likelihoods; the likelihood of a conditional model is not computed here."
         else:
             try:
-                for n, rows in enumerate((table, context.validation)):
+                for n, rows in enumerate((data, context.validation)):
                     values[n] = None if rows is None else mean_log_likelihood(found.graph, rows, self.memory_limit)
             except SolveError:
                 note = "The history holds pseudo-likelihoods; the sums of the likelihood do not fit memory_limit."
@@ -72,18 +72,18 @@ class PseudoLikelihoodFit(GradientMethod):
 class _PseudoLoss:
     """Minus the mean log pseudo-likelihood of complete rows, and its gradient."""
 
-    def __init__(self, tables: LearnedTables, table: DataTable, given: IntArray) -> None:
-        rows = table.merged
-        self.tables, self.states, self.weights = tables, np.ascontiguousarray(rows.states), rows.weights
+    def __init__(self, parameters: LearnedParameters, data: DataRows, given: IntArray) -> None:
+        rows = data.merged
+        self.parameters, self.states, self.weights = parameters, np.ascontiguousarray(rows.states), rows.weights
         self.total = float(rows.weights.sum())
-        s = tables.graph.structure
+        s = parameters.graph.structure
         self.free = np.setdiff1d(np.arange(s.num_vars), given).tolist()
         is_learned = np.zeros(s.num_factors, bool)
-        is_learned[tables.factors] = True
+        is_learned[parameters.factors] = True
         learned = is_learned[s.factor_of_edge]
         self.edges = [np.flatnonzero((s.scope_vars == i) & learned).tolist() for i in self.free]
-        code = dict(zip(tables.factors.tolist(), tables.codes(self.states), strict=True))
-        # The entry that each row would name if variable i were in its first state, for all learned factors of i.
+        code = dict(zip(parameters.factors.tolist(), parameters.codes(self.states), strict=True))
+        # The entry of each row if variable i were in its first state, for all learned factors of i.
         self.first = [
             [code[int(s.factor_of_edge[e])] - s.stride[e] * self.states[:, i] for e in edges]
             for i, edges in zip(self.free, self.edges, strict=True)
@@ -91,9 +91,9 @@ class _PseudoLoss:
         self.others = [self._of_others(i) for i in self.free]
 
     def __call__(self, theta: FloatArray) -> Evaluation:
-        """The loss per row at parameters [P]."""
-        s = self.tables.graph.structure
-        log_phi = self.tables.log_phi(theta)
+        """Return the loss per row at parameters [P]."""
+        s = self.parameters.graph.structure
+        log_phi = self.parameters.log_phi(theta)
         gradient = np.zeros(len(log_phi))
         value = 0.0
         row = np.arange(len(self.states))
@@ -116,11 +116,11 @@ class _PseudoLoss:
             excess *= self.weights[:, None]
             for e in entries:
                 gradient += np.bincount(e.ravel(), excess.ravel(), len(gradient))
-        return Evaluation(value / self.total, self.tables.gathered(gradient) / self.total, -value / self.total)
+        return Evaluation(value / self.total, self.parameters.gathered(gradient) / self.total, -value / self.total)
 
     def _of_others(self, i: int) -> FloatArray | None:
-        """[N, d] the log score of the factors that stay as they are, for every state of variable i in every row."""
-        rest = self.tables.others
+        """Return the log score [N, d] of the factors that are not learned, for each state of variable i in each row."""
+        rest = self.parameters.others
         if rest is None or i not in rest.structure.scope_vars:
             return None
         changed = self.states.copy()
@@ -131,5 +131,5 @@ class _PseudoLoss:
         found = np.stack(columns, axis=1)
         own = found[np.arange(len(found)), self.states[:, i]]
         if np.any(np.isneginf(own)):
-            raise ModelError("a row of the data has probability zero: a factor that stays as it is rules it out")
+            raise ModelError("A row of the data has probability zero: a factor that is not learned excludes it.")
         return found

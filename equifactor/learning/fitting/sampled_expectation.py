@@ -1,7 +1,7 @@
-"""EM where exact sums over missing values do not fit: the values are sampled instead (Gibbs).
+"""EM with sampled missing values (Gibbs), for models whose exact sums over missing values do not fit.
 
-In place of expected counts stand those of rows that are completed by sampling, averaged over iterations with weights
-that fall: stochastic approximation EM [Delyon99]. Every row keeps its completion from one iteration to the next.
+Rows are completed by sampling, and their counts replace expected counts. The counts are averaged over iterations with
+decreasing weights: stochastic approximation EM [Delyon99]. Every row keeps its completion for the next iteration.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.learning.fitting.data_table import DataTable
+from equifactor.learning.fitting.data_rows import DataRows
 from equifactor.learning.fitting.em_progress import EmProgress
 from equifactor.learning.fitting.fit_method import FitContext, Fitted
 from equifactor.learning.fitting.table_codes import table_counts
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from equifactor.base.typing import FloatArray
+    from equifactor.learning.fitting.conditional_tables import ConditionalTables, Prior
     from equifactor.learning.fitting.fit_checkpoint import FitCheckpoint
-    from equifactor.learning.fitting.network_tables import NetworkTables, Prior
 
-SAMPLED_ITERATIONS = 120  # by default, of which the last 100 are averaged
-_BURN_IN = 20  # iterations that are forgotten
-_FALL = 0.8  # Later ones count with weight k ** -_FALL.
+SAMPLED_ITERATIONS = 120  # The largest number of iterations, of which the last 100 are averaged. Chosen by hand.
+_BURN_IN = 20  # The number of first iterations that are not averaged. Chosen by hand.
+_FALL = 0.8  # Iteration k after these has weight k ** -_FALL; [Delyon99] needs a power between 0.5 and 1.
 
 
 def fit_by_samples(
-    tables: NetworkTables,
-    table: DataTable,
+    cpts: ConditionalTables,
+    data: DataRows,
     prior: Prior,
     log_phi: FloatArray,
     iterations: int,
     context: FitContext,
     checkpoint: FitCheckpoint | None,
 ) -> Fitted:
-    """The tables after some iterations, or when the clock stops.
+    """Return the tables after some iterations, or when the clock stops.
 
     Args:
-        tables: what is learned.
-        table: the rows.
-        prior: counts before any data.
-        log_phi: [T] the start.
-        iterations: how many.
+        cpts: the tables that are learned.
+        data: the rows.
+        prior: the counts before any data.
+        log_phi: [T] the log tables of the start.
+        iterations: the number of iterations.
         context: clock, seed and progress.
-        checkpoint: it goes on with the tables in it and new samples.
+        checkpoint: a file for the tables; if it exists, the run continues from them with new samples.
     """
-    graph = tables.graph
+    graph = cpts.graph
     progress = EmProgress.load(checkpoint)
     if progress.log_phi is None:
         progress.log_phi = log_phi
-    samples = SampledExpectation(graph, table, context.seed + progress.iteration)
+    samples = SampledExpectation(graph, data, context.seed + progress.iteration)
     while progress.iteration < iterations and not context.clock.stopped:
-        progress.log_phi = tables.maximised(samples.counts(progress.log_phi), prior, progress.log_phi)
+        progress.log_phi = cpts.maximised(samples.counts(progress.log_phi), prior, progress.log_phi)
         progress.iteration += 1
         context.report(progress.iteration, iterations, "missing values are sampled")
     if checkpoint is not None:
@@ -66,7 +66,7 @@ def fit_by_samples(
         graph=FactorGraph.trusted(graph.structure, progress.log_phi, None, graph.name),
         method="em",
         status=Status.ITERATION_LIMIT if done else context.clock.status or Status.TIME_LIMIT,
-        message=f"Missing values were sampled in {progress.iteration} iterations: the tables have sampling noise, and "
+        message=f"Missing values were sampled in {progress.iteration} iterations. The tables have sampling noise, and "
         "the likelihood is not known.",
     )
 
@@ -75,30 +75,30 @@ class SampledExpectation:
     """Rows whose missing values are sampled, variable after variable, given all other values of the row.
 
     Args:
-        graph: the structure, of tables alone.
-        table: the rows.
-        seed: of the samples.
+        graph: the structure, with dense tables only.
+        data: the rows.
+        seed: the seed of the samples.
 
-    Raises `SolveError` where factors are no tables: their zeros would hold the samples where they are.
+    Raises `SolveError` for structured factors, because their zeros would keep the samples from moving.
     """
 
-    def __init__(self, graph: FactorGraph, table: DataTable, seed: int) -> None:
+    def __init__(self, graph: FactorGraph, data: DataRows, seed: int) -> None:
         s = self._structure = graph.structure
         if s.kinds is not None:
-            raise SolveError("missing values can be sampled in tables only; write other factors as tables")
+            raise SolveError("Missing values can be sampled in dense tables only. Write structured factors as tables.")
         self._rng = np.random.default_rng([seed, 3])
-        self._missing = [np.flatnonzero(table.is_missing[:, i]) for i in range(s.num_vars)]
-        states = table.states.copy(order="F")
+        self._missing = [np.flatnonzero(data.is_missing[:, i]) for i in range(s.num_vars)]
+        states = data.states.copy(order="F")
         for i, rows in enumerate(self._missing):
             states[rows, i] = self._rng.integers(0, s.card[i], len(rows))
-        self._table = DataTable(states, table.weights)
+        self._table = DataRows(states, data.weights)
         by_variable = np.argsort(s.scope_vars, kind="stable")
         self._edges = np.split(by_variable, np.cumsum(np.bincount(s.scope_vars, minlength=s.num_vars))[:-1])
         self._average: FloatArray | None = None
         self._iteration = 0
 
     def counts(self, log_phi: FloatArray) -> FloatArray:
-        """[T] the average so far, after one more sweep under these tables."""
+        """Make one more sweep under these log tables, and return the average counts [T] so far."""
         for i in range(self._structure.num_vars):
             if len(self._missing[i]):
                 self._draw(i, log_phi)
@@ -113,7 +113,7 @@ class SampledExpectation:
         return self._average
 
     def _draw(self, variable: int, log_phi: FloatArray) -> None:
-        """New values of one variable in all rows that miss it."""
+        """Draw new values of one variable in all rows that miss it."""
         rows, card = self._missing[variable], int(self._structure.card[variable])
         states = self._table.states
         log_p = np.zeros((len(rows), card))
@@ -123,12 +123,14 @@ class SampledExpectation:
                 code += step * states[rows, other]
             log_p += log_phi[code[:, None] + stride * np.arange(card)]
         top = log_p.max(axis=1, keepdims=True)
-        log_p[np.isneginf(top[:, 0])] = 0.0  # Zeros of fixed tables rule all states out: any may lead to a way around.
+        log_p[np.isneginf(top[:, 0])] = (
+            0.0  # Zeros of fixed tables exclude all states here; any state may lead to a possible one.
+        )
         p = np.cumsum(np.exp(log_p - np.where(np.isneginf(top), 0.0, top)), axis=1)
         states[rows, variable] = (self._rng.random((len(rows), 1)) * p[:, -1:] > p[:, :-1]).sum(axis=1)
 
     def _factors_of(self, variable: int) -> Iterator[tuple[int, list[tuple[int, int]], int]]:
-        """For each factor of a variable: its first entry, the other variables and their strides, and its own stride."""
+        """Yield first entry, other variables with their strides, and own stride, for each factor of a variable."""
         s = self._structure
         for e in self._edges[variable].tolist():
             a = int(s.factor_of_edge[e])

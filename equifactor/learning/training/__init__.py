@@ -1,13 +1,13 @@
-"""Training of learned models: `train(kind, data, task)`, or `equifactor train`. Torch is imported when it runs.
+"""Training of learned models: `train(kind, data, task)`, or `equifactor train`. Torch is imported on the first call.
 
-trainer.py            the one call                              training_settings.py  every setting of a run
+trainer.py            the function `train`                      training_settings.py  every setting of a run
 data_sources.py       graphs from folders, files, generators    targets.py            their exact answers, cached
 data_split.py         training and validation graphs            batches.py            their batches on the device
 compiled_batches.py   batches compiled once, filled often       objective.py          network and loss as one module
-losses.py             what is minimised                         validate.py           how good a network is
+losses.py             what is minimised                         validate.py           measures on held-out graphs
 training_loop.py      epochs, validation, early stopping        run_files.py          the log and the checkpoint
 capture.py            a gradient step as one CUDA graph         processes.py          several processes
-training_log.py       how a run went, epoch by epoch
+training_log.py       the record of a run, epoch by epoch
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graphs and targets as batches on a device: seeded order, one structure at a time, nothing compiled twice."""
+"""Graphs and targets as batches on a device, in a seeded order. Each structure is compiled once."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class Dataset:
         Args:
             graphs: the graphs, of any structures.
             targets: the target of each graph: marginals [X] of its free variables, or one best score [1].
-            weights: [N] how much each graph counts against their mean; None for all alike.
+            weights: [N] the weight of each graph, relative to their mean; None for equal weights.
             device: where the batches are made.
             dtype: the float type of potentials, targets and weights.
-            batch_states: the largest number of edge states in a batch; 0 for any.
+            batch_states: the largest number of edge states in a batch; 0 for no limit.
             fixed: whether the structures of a batch stay the same from pass to pass.
         """
         self.graphs, self.targets = list(graphs), list(targets)
         self.device, self.dtype, self.batch_states, self.fixed = device, dtype, batch_states, fixed
         self.weights = np.ones(len(self.graphs)) if weights is None else np.asarray(weights, np.float64)
-        # Against the mean of all graphs, not of a batch: a batch holds one structure, whose graphs may all count more.
+        # Relative to the mean of all graphs, not of a batch: all graphs of a batch may have a larger weight.
         self.weights = self.weights / (self.weights.mean() or 1.0)
         members: dict[Any, list[int]] = defaultdict(list)
         layouts: dict[int, bytes] = {}
@@ -63,7 +63,7 @@ class Dataset:
                 layouts[id(g.structure)] = _layout(g.structure)
             layout = layouts[id(g.structure)]
             members[layout, None if g.observed is None else (g.observed < 0).tobytes()].append(n)
-        enough = 1 if fixed else 2  # A stack is worth its while from this many graphs of one structure.
+        enough = 1 if fixed else 2  # The smallest number of graphs of one structure that are stacked.
         self.stacks = [GraphStack(self, np.array(m)) for m in members.values() if len(m) >= enough]
         self.unstacked = np.array([m[0] for m in members.values() if len(m) < enough], np.int64)
         self._compiled: dict[tuple[int, int], CompiledBatch] = {}
@@ -78,11 +78,11 @@ class Dataset:
         return len(self.graphs)
 
     def plans(self, batch_size: int, rng: np.random.Generator | None = None) -> list[BatchPlan]:
-        """One pass in batches, shuffled where a generator is given.
+        """Return the batches of one pass, shuffled if a generator is given.
 
-        Full batches hold one structure each: they fill a compiled batch on the device. What is left over of every
-        structure is mixed. A batch has fewer graphs where more would exceed `batch_states`. Where batches are `fixed`
-        each repeats the structures of an earlier one; only the graphs that fill it are drawn anew.
+        Full batches hold one structure each and fill a compiled batch on the device. The remaining graphs of all
+        structures are mixed. A batch has fewer graphs if more would exceed `batch_states`. With `fixed`, each batch
+        repeats the structures of an earlier batch, and only the graphs that fill it are drawn again.
         """
         if self.fixed:
             plans = [plan for batch in self._all_fixed(batch_size) for plan in batch.plans(rng)]
@@ -105,44 +105,44 @@ class Dataset:
         return plans if rng is None else [plans[n] for n in rng.permutation(len(plans))]
 
     def endless(self, batch_size: int, rng: np.random.Generator) -> Iterator[BatchPlan]:
-        """The plans of one pass after the other."""
+        """Yield the plans of one pass after another, without end."""
         while True:
             yield from self.plans(batch_size, rng)
 
     def batch(self, plan: BatchPlan, rank: int = 0, world: int = 1) -> Batch:
-        """The batch of a plan on the device; with several processes the share of one of them."""
+        """Return the batch of a plan on the device; with several processes, the part of process `rank`."""
         if plan.compiled is not None and world == 1:
             return plan.compiled.fill(torch.tensor(plan.rows, device=self.device))
         mine = plan.indices[rank::world]
-        # Where there are fewer graphs than processes, a graph stands in that counts nothing.
+        # With fewer graphs than processes, a process without a graph takes the first one with weight 0.
         indices = mine if len(mine) else plan.indices[:1]
         where: dict[str, Any] = {"device": self.device, "dtype": self.torch_dtype}
         flat = compile([self.graphs[n] for n in indices]).to(self.device, self.dtype)
         target = np.concatenate([np.ravel(self.targets[n]) for n in indices])
-        # Gradients are averaged over the processes, so each one's share of the whole batch counts `world` times.
+        # Gradients are averaged over the processes, so the share of each process counts `world` times.
         weight = self.weights[indices] * world / len(plan.indices) * bool(len(mine))
         return Batch(flat, torch.tensor(target, **where), torch.tensor(weight, **where))
 
     def retarget(self, scores: Sequence[float]) -> None:
-        """Take other best scores as targets, for MAP."""
+        """Replace the targets by other best scores, for MAP."""
         self.targets = [np.array([s]) for s in scores]
         for stack in self.stacks:
             values = np.array([[scores[n]] for n in stack.members])
             stack.target.copy_(torch.tensor(values, dtype=stack.target.dtype))
 
     def names(self, plan: BatchPlan) -> str:
-        """The first few graphs of a batch, for a message."""
+        """Return the names of the first five graphs of a batch, for an error message."""
         names = [self.graphs[n].name or f"graph {n}" for n in plan.indices.tolist()]
         return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
     def _size(self, stack: GraphStack, batch_size: int) -> int:
-        """How many graphs a batch of one structure holds."""
+        """Return the number of graphs in a batch of one structure."""
         if not self.batch_states:
             return batch_size
         return min(batch_size, max(1, self.batch_states // edge_states(stack.first)))
 
     def _cut(self, order: IntArray, batch_size: int) -> Iterator[IntArray]:
-        """Batches of graphs of any structure, one after the other."""
+        """Yield batches of graphs of any structure."""
         start = states = 0
         for n, graph in enumerate(order.tolist()):
             states += edge_states(self.graphs[graph]) if self.batch_states else 0
@@ -167,6 +167,6 @@ class Dataset:
 
 
 def _layout(structure: Structure) -> bytes:
-    """Equal for graphs that compile alike, also where two generators made them."""
+    """Return bytes that are equal for structures that compile to the same arrays."""
     arrays = (structure.card, structure.scope_ptr, structure.scope_vars)
     return b"|".join(a.astype(np.int64).tobytes() for a in arrays)

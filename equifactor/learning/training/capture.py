@@ -1,4 +1,4 @@
-"""A whole gradient step as one CUDA graph: replayed without the host touching it, some hundred launches in one."""
+"""A whole gradient step as one CUDA graph: about a hundred launches become one replay."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from torch import Tensor
 
 from equifactor.learning.training.compiled_batches import Batch, CompiledBatch
 
-# Runs before the first capture, which the allocator and lazily made kernels need; later captures need only one.
+# Number of runs before the first capture, for the allocator and lazily compiled kernels. Later captures need one run.
+# Chosen by hand.
 _WARM_UP = 3
 
 
 class CapturedSteps:
-    """Gradient steps by compiled batch and number of steps, captured when first asked for.
+    """Gradient steps by compiled batch and number of steps, captured on first use.
 
     `gradient_step(batch, steps, read_at) -> loss` runs forward, backward and the optimizer. Weights and optimizer state
-    are put back after warming up, so that capturing changes nothing.
+    are restored after the warm-up, so that capturing does not change them.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class CapturedSteps:
         self.captured: dict[Any, tuple[torch.cuda.CUDAGraph, Tensor, Tensor]] = {}
 
     def __call__(self, compiled: CompiledBatch, rows: Tensor, steps: int, read_at: tuple[int, ...]) -> Tensor:
-        """Run one gradient step on these rows; the loss is overwritten by the next call with the same shape."""
+        """Run one gradient step on these rows. The next call with the same shape overwrites the returned loss."""
         key = id(compiled), steps, read_at
         if key not in self.captured:
             self.captured[key] = self._capture(compiled, rows, steps, read_at)
@@ -41,7 +42,7 @@ class CapturedSteps:
     def _capture(
         self, compiled: CompiledBatch, rows: Tensor, steps: int, read_at: tuple[int, ...]
     ) -> tuple[torch.cuda.CUDAGraph, Tensor, Tensor]:
-        """The captured step, the rows it reads and the loss it writes."""
+        """Return the captured step, the rows it reads and the loss it writes."""
         static_rows = rows.clone()
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         weights = [p.detach().clone() for p in parameters]

@@ -1,4 +1,4 @@
-"""Batches that are compiled once and filled many times: graphs of one structure differ in their potentials only."""
+"""Batches that are compiled once and filled many times, for graphs that differ only in their potentials."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.learning.training.batches import Dataset
 
-_MANY_SHAPES = 4  # A structure with tables of more shapes than this is ragged, and shares batches with ragged ones.
+_MANY_SHAPES = 4  # A structure with tables of more shapes than this shares batches with its like. Chosen by hand.
 
 
 class Batch(NamedTuple):
-    """What one gradient step sees."""
+    """The graphs, targets and weights of one gradient step."""
 
     flat: FlatGraph[Tensor]
     target: Tensor  # [X] marginals, or [G] best scores.
@@ -45,7 +45,7 @@ class GraphStack:
 
 
 class CompiledBatch:
-    """A compiled batch that takes `counts` graphs of each of some stacks, and waits for their potentials."""
+    """A compiled batch with `counts` graphs of each of some stacks, whose potentials `fill` sets."""
 
     def __init__(self, stacks: Sequence[GraphStack], counts: Sequence[int], device: str, dtype: str) -> None:
         flat = compile([stack.first for stack, n in zip(stacks, counts, strict=True) for _ in range(n)])
@@ -54,7 +54,7 @@ class CompiledBatch:
         self.flat = replace(flat.to(device, dtype), has_zeros=any(stack.has_zeros for stack in stacks))
 
     def fill(self, rows: Tensor) -> Batch:
-        """The batch of these rows of the stacks, one stack after the other; everything stays on the device."""
+        """Return the batch of these rows of the stacks, stack by stack; everything stays on the device."""
         parts = list(zip(self.stacks, torch.tensor_split(rows, self.ends[:-1]), strict=True))
         log_phi = torch.cat([stack.log_phi[part].reshape(-1) for stack, part in parts])[self.order]
         target = torch.cat([stack.target[part].reshape(-1) for stack, part in parts])
@@ -62,14 +62,14 @@ class CompiledBatch:
         return Batch(replace(self.flat, log_phi=log_phi), target, weight / len(weight))
 
     def rows(self, indices: IntArray) -> IntArray:
-        """The row in its stack of each graph, for graphs given stack by stack."""
+        """Return the row of each graph in its stack, for graphs given stack by stack."""
         parts = zip(self.stacks, np.split(indices, self.ends[:-1]), strict=True)
         return np.concatenate([np.searchsorted(stack.members, part) for stack, part in parts])
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which graphs make up a batch, and the compiled batch that they fill, where there is one."""
+    """The graphs of a batch, and the compiled batch that they fill, or None."""
 
     indices: IntArray
     compiled: CompiledBatch | None
@@ -82,14 +82,14 @@ class BatchPlan:
 
 
 class FixedBatch:
-    """A batch whose structures stay the same from step to step: on a GPU it is captured once for all of them."""
+    """A batch whose structures stay the same from step to step, so that a GPU captures it once."""
 
     def __init__(self, stacks: Sequence[GraphStack], counts: Sequence[int], device: str, dtype: str) -> None:
         self.compiled = CompiledBatch(stacks, counts, device, dtype)
         self.counts = counts
 
     def plans(self, rng: np.random.Generator | None = None) -> list[BatchPlan]:
-        """Enough batches for every graph to come at least once; the graphs of small stacks come more often."""
+        """Return enough batches to use every graph at least once; graphs of small stacks are used more often."""
         stacks = self.compiled.stacks
         number = max(-(-len(s.members) // n) for s, n in zip(stacks, self.counts, strict=True))
         columns = []
@@ -102,15 +102,15 @@ class FixedBatch:
 def compose(
     stacks: Sequence[GraphStack], batch_size: int, batch_states: int
 ) -> list[tuple[list[GraphStack], list[int]]]:
-    """The stacks that share a batch, and how many graphs of each it takes.
+    """Return the stacks that share a batch, and how many graphs of each it takes.
 
-    Tables of one shape are one operation, so structures with the same few shapes go together, by their number of
-    graphs, smaller ones first. Those with zeros, which slow a batch down, stay among themselves.
+    All tables of one shape are processed in one operation, so structures with the same few shapes share batches,
+    smaller structures first. Structures with zeros, which slow a batch down, have their own batches.
     """
     classes: dict[Any, list[GraphStack]] = defaultdict(list)
     for stack in stacks:
         shapes = frozenset(_shapes(stack.first.structure))
-        if stack.has_zeros:  # The states that zeros exclude make each structure one of its own; only sizes are alike.
+        if stack.has_zeros:  # Excluded states make the shapes of each structure differ, so only sizes are compared.
             key: Any = max(map(len, shapes), default=0), max((d for s in shapes for d in s), default=0)
         else:
             key = shapes if len(shapes) <= _MANY_SHAPES else None
@@ -123,7 +123,7 @@ def compose(
             queue = queue[len(part) :]
             graphs = np.array([len(stack.members) for stack in part])
             states = np.array([edge_states(stack.first) for stack in part])
-            # As many graphs as fit when each stack gets its share, but at least one of each.
+            # Each stack gets its share of the graphs that fit, and at least one graph.
             room = batch_states * graphs.sum() / (graphs * states).sum() if batch_states else np.inf
             share = min(batch_size, room) * graphs / graphs.sum()
             batches.append((part, np.maximum(1, share.astype(np.int64)).tolist()))
@@ -131,18 +131,18 @@ def compose(
 
 
 def edge_states(graph: FactorGraph) -> int:
-    """The number of edge states of a graph, at least 1."""
+    """Return the number of edge states of a graph, at least 1."""
     return max(1, int(graph.structure.card[graph.structure.scope_vars].sum()))
 
 
 def _fitting(queue: list[GraphStack], batch_size: int, batch_states: int) -> list[GraphStack]:
-    """The first stacks of which one graph each makes half a batch at most; at least one stack."""
+    """Return the first stacks such that one graph of each fills at most half a batch; at least one stack."""
     states = np.cumsum([edge_states(stack.first) for stack in queue])
     number = int(np.searchsorted(states, batch_states / 2, side="right")) if batch_states else len(queue)
     return queue[: max(1, min(number, batch_size))]
 
 
 def _shapes(structure: Structure) -> Iterator[tuple[int, ...]]:
-    """The shapes of the tables of two variables and more."""
+    """Yield the shapes of the tables with two or more variables."""
     for a in np.flatnonzero(structure.arity > 1).tolist():
         yield structure.shape(a)

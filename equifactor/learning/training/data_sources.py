@@ -1,4 +1,4 @@
-"""Training data by text: a folder of models, one model file, or a generator such as `ising(4x4, n=1000)`."""
+"""Training data from text: a folder of models, one model file, or a generator such as `ising(4x4, n=1000)`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GENERATOR = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class Source:
-    """Graphs, what is known of their answers, and the text that names them."""
+    """Graphs, their instances with known answers, and the text that names the data."""
 
     graphs: Sequence[FactorGraph]
     instances: Sequence[Instance | None]
@@ -29,11 +29,11 @@ class Source:
 
 
 def read_source(data: Any, seed: int = 0) -> Source:
-    """Graphs from a text, from several texts, from instances of `equifactor.data.collection`, or as they are.
+    """Return the graphs of a text, of several texts, of instances of `equifactor.data.collection`, or given graphs.
 
     A folder may be followed by the names of its collections and of one split: `models:Grids,DBN:train`. A generator
-    takes the options of `equifactor generate`, `n` for the number of graphs and `4x4` for rows and columns; its seed is
-    the run's unless given.
+    takes the options of `equifactor generate`, `n` for the number of graphs and `4x4` for rows and columns. Without
+    the option `seed` it uses the seed of the run.
     """
     if isinstance(data, (str, Path)):
         return _from_text(str(data), seed)
@@ -44,7 +44,7 @@ def read_source(data: Any, seed: int = 0) -> Source:
         names = ", ".join(dict.fromkeys(i.collection for i in items))
         return Source([i.graph() for i in items], items, f"{len(items)} models of {names}")
     if items and all(isinstance(i, (str, Path)) for i in items):
-        # Each text gets random numbers of its own: two equal generators give different graphs.
+        # Each text gets its own seed, so that two equal generators give different graphs.
         parts = [_from_text(str(text), seed + 1000 * n) for n, text in enumerate(items)]
         return Source(
             [g for p in parts for g in p.graphs],
@@ -54,14 +54,14 @@ def read_source(data: Any, seed: int = 0) -> Source:
     for item in items:
         if not isinstance(item, FactorGraph):
             raise OptionError(
-                "training data is a folder, a generator such as 'ising(4x4, n=1000)', a list of these, or a list of "
-                f"graphs; found a list with {item!r:.60}"
+                "Training data must be a folder, a generator such as 'ising(4x4, n=1000)', a list of these, or a list "
+                f"of graphs; found a list with {item!r:.60}"
             )
     return Source(items, [None] * len(items), f"{len(items)} graphs")
 
 
 def name_of(data: Any) -> str:
-    """How data is called in the model file and the checkpoint, without reading it."""
+    """Return the name of data in the model file and the checkpoint, without reading the data."""
     if isinstance(data, (str, Path, int, float)):
         return str(data)
     items = [data] if isinstance(data, FactorGraph) else data
@@ -86,7 +86,9 @@ def _from_text(text: str, seed: int) -> Source:
     if split:
         instances = [i for i in instances if i.split == split]
     if not instances:
-        raise OptionError(f"{text}: no model is left; splits are train and test, where the folder's index states them")
+        raise OptionError(
+            f"{text}: no model matches. The splits are train and test, if the index of the folder states them."
+        )
     return Source([i.graph() for i in instances], instances, f"{path.name}{':' if rest else ''}{rest}")
 
 
@@ -94,7 +96,7 @@ def _generate(kind: str, arguments: str, seed: int) -> tuple[list[FactorGraph], 
     from equifactor.generators import GENERATORS
 
     if kind not in GENERATORS:
-        raise OptionError(f"there is no generator {kind!r}; {choices(kind, list(GENERATORS))}")
+        raise OptionError(f"There is no generator {kind!r}; {choices(kind, list(GENERATORS))}")
     generator = GENERATORS[kind]
     known = [p for p in inspect.signature(generator).parameters if p != "count"]
     options: dict[str, Any] = {"n": 1000, "seed": seed}

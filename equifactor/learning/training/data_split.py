@@ -17,19 +17,20 @@ from equifactor.learning.training.targets import fingerprint, with_targets
 from equifactor.learning.training.training_settings import TrainingSettings
 from equifactor.solving.solver import Progress
 
-_HELD_OUT_SEED = 500_000  # It is added to the seed of validation data, whose graphs must not be those of training.
+# Added to the seed of generated validation data, so that its graphs differ from the training graphs. Chosen by hand.
+_HELD_OUT_SEED = 500_000
 
 
 class DataSplit(NamedTuple):
-    """What a run learns from and is judged on."""
+    """The training and validation graphs of a run."""
 
     training: Dataset
     validation: Dataset
-    text: str = ""  # It names the data in the model file.
-    left_out: Sequence[str] = ()  # A sentence per graph that could not be used.
+    text: str = ""  # The name of the data in the model file.
+    left_out: Sequence[str] = ()  # One sentence per graph that could not be used.
 
     def contents(self) -> str:
-        """A text that is equal for equal graphs with equal weights; `20 graphs` would not tell them apart."""
+        """Return a text that is equal exactly for equal graphs with equal weights, unlike the text `20 graphs`."""
         weights = "".join(part.weights.tobytes().hex() for part in self[:2])
         return fingerprint(weights, (g for part in self[:2] for g in part.graphs))[:16]
 
@@ -50,10 +51,10 @@ def split_data(
         data: what to train on, in any form that `train` takes.
         validation: the share of the graphs that is held out, or data of its own.
         task: MAR or MAP.
-        settings: of the run; `settings.validation` is the text form of `validation`.
-        weights: how much each graph counts.
-        device: where the graphs are put.
-        report: what is told how many targets are computed.
+        settings: the settings of the run; `settings.validation` is the text form of `validation`.
+        weights: the weight of each graph.
+        device: the device of the graphs.
+        report: called with the number of targets that are computed.
     """
 
     def dataset(graphs: list[FactorGraph], targets: list[Any], weights: Any, *, learned: bool) -> Dataset:
@@ -66,7 +67,10 @@ def split_data(
     _check_weights(weights, source)
     graphs, targets, left_out = with_targets(source, task, report, settings.cluster)
     if weights is not None and left_out:
-        raise OptionError(f"weights cannot be matched, as graphs had to be left out: {left_out[0]}")
+        raise OptionError(
+            f"The weights cannot be matched to graphs, because {len(left_out)} graphs cannot be used. The first is "
+            f"{left_out[0]}. Leave out these graphs and their weights."
+        )
     text = f"{source.text}; validation {settings.validation}"
     share = _share(settings.validation) if isinstance(validation, (str, float, int)) else None
     if share is None:
@@ -92,37 +96,41 @@ def _check_weights(weights: Sequence[float] | None, source: Source) -> None:
     if weights is None:
         return
     if len(weights) != len(source.graphs):
-        raise OptionError(f"there are {len(source.graphs)} graphs and {len(weights)} weights")
+        raise OptionError(
+            f"weights must have one number per graph; found {len(weights)} weights for {len(source.graphs)} graphs"
+        )
     if not (np.isfinite(weights).all() and np.min(weights) >= 0 and np.any(weights)):
-        raise OptionError("weights of graphs must be numbers of 0 or more, one of them above 0")
+        raise OptionError("weights must be finite numbers of 0 or more, with at least one above 0")
 
 
 def _numbers(count: int, share: float, seed: int, text: str) -> tuple[list[int], list[int]]:
-    """The numbers of the graphs to train on and of those held out; with share 0 all of them are both."""
+    """Return the numbers of the training graphs and of the held-out graphs; with share 0 both are all graphs."""
     order = np.random.default_rng([seed, 77]).permutation(count)
     held = max(1, round(share * count)) if share else 0
     if held >= count:
-        raise OptionError(f"{text}: {count} graphs cannot be split for validation; give --validation DATA")
+        raise OptionError(
+            f"{text}: {count} graphs are too few to hold some out for validation. Pass other data as validation."
+        )
     return np.sort(order[held:]).tolist(), np.sort(order[:held]).tolist() or list(range(count))
 
 
 def _share(text: str) -> float | None:
-    """The share that a text states, None where it names data."""
+    """Return the share that a text states, or None if it names data."""
     try:
         share = float(text)
     except ValueError:
         return None
     if not 0 <= share < 1:
-        raise OptionError(f"validation must be a share from 0 to below 1, or DATA; found {text}")
+        raise OptionError(f"validation must be a share of at least 0 and below 1, or data; found {text}")
     return share
 
 
 def _note_overlap(split: DataSplit) -> None:
-    """Say so where validation graphs are among the training graphs, as doubles in a folder or by equal seeds."""
+    """Warn if validation graphs are also training graphs, for example duplicates in a folder or equal seeds."""
     seen = {fingerprint("", [g]) for g in split.training.graphs}
     count = sum(fingerprint("", [g]) in seen for g in split.validation.graphs)
     if count:
         logging.getLogger("equifactor").warning(
-            "%d of %d validation graphs are training graphs too: validation will look better than it is",
+            "%d of %d validation graphs are also training graphs. The validation measures will be too optimistic.",
             count, len(split.validation),
         )  # fmt: skip

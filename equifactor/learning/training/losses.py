@@ -1,4 +1,4 @@
-"""What training minimises, per graph: cross-entropy on marginals, or the expected UAI error of appendix E."""
+"""The losses of training, per graph: cross-entropy on marginals, or the expected UAI error of appendix E."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from equifactor.factors import tensors
 from equifactor.kernels.segments import segment_logsumexp, segment_sum
 from equifactor.solvers.learned.wiring import Flat
 
-SMALLEST_SCORE = 1e-3  # Errors are relative to the best log score, or to this where constraints make it 0.
-_LOWEST = -99.0  # This stands for ln 0 in an expectation; it is finite, so that a zero can be learned away.
+# Errors are relative to the best log score, but at least to this number, since constraints can make the score 0.
+# Chosen by hand.
+SMALLEST_SCORE = 1e-3
+_LOWEST = -99.0  # Replaces ln 0 in an expectation, so that the gradient stays finite. Chosen by hand.
 
 
 def kl_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Float[Tensor, " X"]) -> Float[Tensor, " G"]:
-    """Mean over the variables of each graph of KL(target || beliefs): the cross-entropy less a constant."""
+    """Return the mean over the variables of each graph of KL(target || beliefs), the cross-entropy minus a constant."""
     scale = segment_logsumexp(log_b, flat.var_of_state, flat.num_vars)
     scale = torch.where(torch.isneginf(scale), 0.0, scale).index_select(0, flat.var_of_state)
     log_q = (log_b - scale).clamp_min(_LOWEST)
@@ -27,7 +29,7 @@ def kl_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Float[Tensor, "
 
 
 def squared_error_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Float[Tensor, " X"]) -> Tensor:
-    """[G] mean over the states of each graph of the squared error of the probability."""
+    """Return [G] the mean over the states of each graph of the squared error of the probability."""
     error = (tensors.probabilities(flat, log_b) - target).square()
     graph_of_state = flat.graph_of_var[flat.var_of_state]
     size = segment_sum(torch.ones_like(error), graph_of_state, flat.num_graphs)
@@ -37,17 +39,17 @@ def squared_error_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Floa
 def uai_per_graph(
     flat: Flat, log_b: Float[Tensor, " X"], best: Float[Tensor, " G"], power: float = 1.0
 ) -> Float[Tensor, " G"]:
-    """(s* - E[s]) / |s*| where every variable is drawn from its belief to a power, and s* is the best known log score.
+    """Return (s* - E[s]) / |s*|, s* the best known log score and E over variables drawn from their beliefs to a power.
 
-    The paper's loss, but that it goes on falling where beliefs are better than a best known score that is not optimal,
-    and that a power above 1 brings the draw closer to the decoded assignment.
+    This is the paper's loss with two differences. It can fall below 0 if beliefs are better than a best known score
+    that is not optimal. A power above 1 brings the drawn assignments closer to the decoded assignment.
     """
     expected = expected_log_score(flat, tensors.probabilities(flat, power * log_b))
     return (best - expected) / best.abs().clamp_min(SMALLEST_SCORE)
 
 
 def expected_log_score(flat: Flat, probabilities: Float[Tensor, " X"]) -> Float[Tensor, " G"]:
-    """E[sum_a log f_a(x_a)] of independent variables: each table contracted with its variables' beliefs; cost O(T)."""
+    """Return E[sum_a log f_a(x_a)] of independent variables: each table contracted with its beliefs; cost O(T)."""
     flat.require_tables("training for MAP")
     on_edges = probabilities.index_select(0, flat.state_of_edge_state)
     score = probabilities.new_zeros(flat.num_graphs)

@@ -1,4 +1,4 @@
-"""Network and loss as one module: what is differentiated, wrapped by several processes, captured on a GPU."""
+"""Network and loss as one module, which is differentiated and captured on a GPU."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Objective(nn.Module):
         self.per_graph = functools.partial(uai_per_graph, power=sharpen) if is_uai else kl_per_graph
 
     def forward(self, batch: Batch, steps: int, read_at: Sequence[int] = ()) -> Tensor:
-        """The loss [] of graphs that were checked when read; gradients pass through the last 2T steps only."""
+        """Return the loss [] of a batch. Graphs are not checked here. Gradients pass through the last 2T steps only."""
         state = self.network.start(wire(batch.flat, self.semiring))
         before = steps_before(steps, self.network.config.steps)
         with torch.no_grad():
@@ -48,23 +48,25 @@ class Objective(nn.Module):
 
 
 def steps_before(steps: int, trained: int) -> int:
-    """How many of the steps run before the last 2T, which are the ones that learn."""
+    """Return the number of steps before the last 2T steps, which are the steps with gradients."""
     return max(0, steps - 2 * trained)
 
 
-_FACTORS = (0.5, 1.0, 2.0, 4.0)  # There are few, so that each number of steps can be captured once.
+# Multiples of T that are drawn for `vary_steps`. There are few, so that each number of steps can be captured once.
+# Chosen by hand.
+_FACTORS = (0.5, 1.0, 2.0, 4.0)
 
 
 def judged_steps(settings: TrainingSettings, steps: int) -> tuple[int, ...]:
-    """After how many steps validation looks at the answers; it takes the mean."""
+    """Return the numbers of steps after which validation measures the answers and takes their mean."""
     return (max(1, round(steps / 2)), steps, 4 * steps) if settings.vary_steps else (steps,)
 
 
 def draw_steps(settings: TrainingSettings, steps: int, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:
-    """How many steps a batch is run for, and after which of them the loss is taken.
+    """Return the number of steps of a batch, and the steps after which the loss is taken.
 
-    A network trained for one T only has no reason to stay where it arrives; one that is judged anywhere between T/2 and
-    4T learns to.
+    A network trained for a single T has no reason to keep its answer after T steps. Losses between T/2 and 4T train
+    it to do so.
     """
     total = max(1, round(steps * float(rng.choice(_FACTORS)))) if settings.vary_steps else steps
     before = steps_before(total, steps)

@@ -1,4 +1,4 @@
-"""One process or many: Lightning Fabric starts and connects them; gradients are averaged as one vector."""
+"""One or several processes: Lightning Fabric starts and connects them; gradients are averaged as one vector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Processes:
-    """The processes of a run: `rank` of `world`. With one process nothing is imported and nothing is sent."""
+    """The processes of a run: `rank` of `world`. A single process does not import Lightning Fabric."""
 
     def __init__(self, settings: TrainingSettings) -> None:
         local = int(os.environ.get("LOCAL_WORLD_SIZE", settings.devices))
@@ -34,7 +34,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes files and reports."""
+        """Whether this process writes the files and reports progress."""
         return self.rank == 0
 
     def average(self, parameters: Sequence[Tensor]) -> None:
@@ -47,22 +47,22 @@ class Processes:
             p.grad = piece.reshape(p.shape).clone()
 
     def any(self, flag: bool) -> bool:
-        """Whether it is true in any process; all get the same answer."""
+        """Return whether the flag is true in any process; all processes get the same answer."""
         if self.world == 1:
             return flag
         return bool(self.fabric.all_reduce(torch.tensor(float(flag), device=self.device), reduce_op="sum") > 0)
 
     def mean(self, values: Tensor) -> Tensor:
-        """The mean over the processes, number by number."""
+        """Return the elementwise mean over the processes."""
         if self.world == 1:
             return values
         return torch.as_tensor(self.fabric.all_reduce(values, reduce_op="mean"))
 
 
 def _fabric() -> Any:
-    for package in ("lightning_fabric", "lightning.fabric"):  # It comes on its own, or within Lightning.
+    for package in ("lightning_fabric", "lightning.fabric"):  # Installed by itself, or as a part of Lightning.
         try:
             return importlib.import_module(package).Fabric
         except ImportError:
             continue
-    raise OptionError("several processes need Lightning Fabric: pip install 'equifactor[distributed]'")
+    raise OptionError("Several processes need Lightning Fabric. Run pip install 'equifactor[distributed]'.")

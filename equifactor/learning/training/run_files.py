@@ -1,6 +1,6 @@
 """The files of a training run beside its model file: the log, and the checkpoint that `--resume` reads.
 
-A checkpoint is read without ever unpickling code.
+Reading a checkpoint never unpickles code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from equifactor.base.files import write_bytes
 
 @dataclass
 class TrainingProgress:
-    """All that changes during a run, besides weights and optimizer."""
+    """Everything that changes during a run, except for weights and optimizer."""
 
-    epoch: int = 0  # How many epochs are done.
+    epoch: int = 0  # The number of finished epochs.
     best_epoch: int = 0
     best: float = float("inf")  # The validation measure of the best weights.
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -30,38 +30,38 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class RunFiles:
-    """`model.safetensors` has `model.jsonl` and `model.checkpoint` beside it."""
+    """The files of a run: `model.safetensors`, and beside it `model.jsonl` and `model.checkpoint`."""
 
     model: Path
-    identity: str  # What must be the same for a run to be resumed, as JSON.
+    identity: str  # What must be the same when a run is resumed, as JSON.
 
     @property
     def log(self) -> Path:
-        """One JSON line per epoch."""
+        """The log, with one JSON line per epoch."""
         return self.model.with_suffix(".jsonl")
 
     @property
     def checkpoint(self) -> Path:
-        """Where the run stands."""
+        """The checkpoint, with the state of the run."""
         return self.model.with_suffix(".checkpoint")
 
     def append(self, line: dict[str, Any]) -> None:
-        """Add the line of an epoch to the log; epoch 0 begins a new one."""
+        """Add the line of an epoch to the log; epoch 0 starts a new log."""
         with self.log.open("w" if line["epoch"] == 0 else "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def rewrite_log(self, history: list[dict[str, Any]]) -> None:
-        """Let the log hold these epochs and no others."""
+        """Replace the log by these epochs."""
         self.log.write_text("".join(json.dumps(line) + "\n" for line in history), encoding="utf-8")
 
     def save(self, progress: TrainingProgress, tensors: dict[str, Any]) -> None:
-        """Write the checkpoint; a kill or a full disk while writing leaves the older one."""
+        """Write the checkpoint; if writing is interrupted or the disk is full, the older checkpoint stays."""
         data = io.BytesIO()
         torch.save({"identity": self.identity, "progress": json.dumps(asdict(progress)), **tensors}, data)
         write_bytes(self.checkpoint, data.getvalue())
 
     def load(self, device: str) -> tuple[TrainingProgress, dict[str, Any]]:
-        """The progress and the tensors of a checkpoint of the same run."""
+        """Read the progress and the tensors of a checkpoint of the same run."""
         path = self.checkpoint
         try:
             found = torch.load(path, map_location=device, weights_only=True)
@@ -70,7 +70,7 @@ class RunFiles:
             _check_progress(progress)
         except FileNotFoundError:
             raise OptionError(
-                f"{path}: there is no checkpoint to resume from; leave out --resume to start anew"
+                f"{path}: there is no checkpoint to resume from. Leave out resume to start a new run."
             ) from None
         except (Exception, RecursionError) as error:
             raise self.damaged(error) from None
@@ -78,16 +78,22 @@ class RunFiles:
         changed = [k for k in mine if k in other and mine[k] != other[k]]
         if changed:
             what = ", ".join(f"{k} was {other[k]!r} and is {mine[k]!r}" for k in changed[:3])
-            raise OptionError(f"{path}: it belongs to another run: {what}; use the same settings, or start anew")
+            raise OptionError(
+                f"{path}: the checkpoint belongs to another run: {what}. Use the same settings, or leave out resume to "
+                "start a new run."
+            )
         return progress, found
 
     def damaged(self, error: Exception) -> FormatError:
-        """The error of a checkpoint that cannot be used."""
-        return FormatError(f"{self.checkpoint}: not a readable checkpoint ({type(error).__name__}); start anew")
+        """Return the error of a checkpoint that cannot be used."""
+        return FormatError(
+            f"{self.checkpoint}: this is not a readable checkpoint ({type(error).__name__}). Leave out resume to start "
+            "a new run."
+        )
 
 
 def _check_progress(progress: TrainingProgress) -> None:
-    """Raise `ValueError` where a checkpoint says what no run could have written."""
+    """Raise `ValueError` if the progress in a checkpoint is not possible."""
     p, names = progress, {"epoch", "loss", "best", "seconds", "graphs_per_second"}
     counts = (p.epoch, p.best_epoch, *(line.get("epoch") for line in p.history))
     numbers = [p.best, *p.best_scores, *(v for line in p.history for v in line.values() if v is not None)]
@@ -96,4 +102,4 @@ def _check_progress(progress: TrainingProgress) -> None:
         and all(type(n) in (int, float) for n in numbers)
         and all(names < set(line) for line in p.history)
     ):
-        raise ValueError("its progress cannot be")
+        raise ValueError("the progress in the checkpoint is not possible")

@@ -1,4 +1,4 @@
-"""What the graphs should come out as: exact marginals for MAR, the best known log score for MAP."""
+"""The targets of training graphs: exact marginals for MAR, the best known log score for MAP."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from equifactor.questions.result import Result
     from equifactor.solving.solver import Progress
 
-_NETWORK = "a network in training"  # who asks for tables, in the sentence for a factor that has none
-_AT_ONCE = 500  # Graphs of one structure that go to a worker together: a second of work for the smallest.
-_MAP_SECONDS = 5.0  # How long a best score that is not known is searched for; training improves on it.
+_NETWORK = "a network in training"  # Who needs dense tables, in the error message for a factor that is too large.
+_AT_ONCE = 500  # Graphs of one structure that one worker gets together: one second of work for the smallest graphs.
+_MAP_SECONDS = 5.0  # Seconds to search for an unknown best score. Training may improve on it. Chosen by hand.
 
 
 def with_targets(
     source: Source, task: Task, report: Progress | None = None, cluster: str = ""
 ) -> tuple[list[FactorGraph], list[FloatArray], list[str]]:
-    """Graphs without impossible states, their targets, and a sentence for each graph that had to be left out.
+    """Return graphs without impossible states, their targets, and one sentence for each graph that cannot be used.
 
     Targets for MAR are marginals [X] of the free variables; for MAP one number [1]. Graphs of one structure are solved
-    together; answers for models from files are kept in the user's cache folder. `cluster` is the address of a Dask
-    scheduler, or its file, whose workers compute them.
+    together. Answers for models from files are cached in the user's cache folder. `cluster` is the address or the file
+    of a Dask scheduler whose workers compute the targets.
     """
     kept_graphs: list[ReducedGraph] = []
     left_out: list[str] = []
@@ -61,15 +61,16 @@ def with_targets(
     targets = _published(kept_graphs, instances, task)
     _compute(targets, graphs, [i is not None for i in instances], task, report, cluster)
     kept = [n for n, t in enumerate(targets) if t is not None]
-    why = "its exact answer does not fit the memory" if task is Task.MAR else "no possible assignment was found"
+    why = "the exact answer does not fit into memory" if task is Task.MAR else "no possible assignment was found"
     left_out += [f"{graphs[n].name}: {why}" for n in sorted(set(range(len(graphs))) - set(kept))]
     if not kept:
-        raise OptionError(f"{source.text}: no graph is left to train on: {left_out[0] if left_out else 'it is empty'}")
+        why = f"The first one is {left_out[0]}." if left_out else "The data is empty."
+        raise OptionError(f"{source.text}: no graph can be used for training. {why}")
     return [graphs[n] for n in kept], [t for t in targets if t is not None], left_out
 
 
 def _in_tables(graphs: list[FactorGraph]) -> list[FactorGraph]:
-    """The graphs with a table in place of every factor of another kind; those of one structure go on to share one."""
+    """Return the graphs with dense tables in place of structured factors; shared structures stay shared."""
     if all(graph.structure.kinds is None for graph in graphs):
         return graphs
     known: dict[int, Structure] = {}
@@ -82,7 +83,7 @@ def _in_tables(graphs: list[FactorGraph]) -> list[FactorGraph]:
 
 
 def _published(reduced: list[ReducedGraph], instances: list[Instance | None], task: Task) -> list[FloatArray | None]:
-    """The answers that came with models; None for graphs without one."""
+    """Return the answers that came with models; None for graphs without one."""
     answers: list[FloatArray | None] = [None] * len(reduced)
     for n, (graph, instance) in enumerate(zip(reduced, instances, strict=True)):
         if instance is None:
@@ -105,14 +106,14 @@ def _compute(
     report: Progress | None,
     cluster: str,
 ) -> None:
-    """Fill in the answers that are missing, those of models from files from the cache where it has them."""
+    """Compute the missing answers; those of models from files are read from the cache if it has them."""
     what = "exact marginals" if task is Task.MAR else "best scores"
     for n, graph in enumerate(graphs):
         if answers[n] is None and from_file[n]:
             answers[n] = _from_cache(graph, task)
     todo = [n for n, answer in enumerate(answers) if answer is None]
     done = len(graphs) - len(todo)
-    # Models of files are solved one at a time, so that an interrupt loses one; graphs of a generator together.
+    # Models from files are solved one at a time, so that an interrupt loses one answer; generated graphs together.
     runs = [[n] for n in todo if from_file[n]] + _runs(graphs, [n for n in todo if not from_file[n]], task)
     if cluster:
         runs = [run[at : at + _AT_ONCE] for run in runs for at in range(0, len(run), _AT_ONCE)]
@@ -134,7 +135,7 @@ def _compute(
 
 @dataclass(frozen=True)
 class _Piece:
-    """Graphs that are solved together, by their numbers; it may be solved on another machine."""
+    """Graphs that are solved together, possibly on another machine, and their numbers."""
 
     task: Task
     numbers: tuple[int, ...]
@@ -142,7 +143,7 @@ class _Piece:
 
 
 def _solved_piece(piece: _Piece) -> list[FloatArray | None]:
-    """The answers of the graphs, None where one has none."""
+    """Return the answers of the graphs, None for a graph without an answer."""
     if piece.task is Task.MAP:
         return [_best_score(graph) for graph in piece.graphs]
     if len(piece.graphs) == 1:
@@ -153,7 +154,7 @@ def _solved_piece(piece: _Piece) -> list[FloatArray | None]:
 
 
 def _runs(graphs: list[FactorGraph], numbers: list[int], task: Task) -> list[list[int]]:
-    """The numbers of the graphs that can be eliminated together; for MAP each is searched on its own."""
+    """Return the numbers of the graphs that can be eliminated together; for MAP each is searched on its own."""
     if task is Task.MAP:
         return [[n] for n in numbers]
     from equifactor.solvers.elimination.exact_batch import same_structure
@@ -173,7 +174,7 @@ def _exact(graph: FactorGraph) -> FloatArray | None:
 
 
 def _free(graph: FactorGraph, values: FloatArray) -> FloatArray:
-    """The values of the states of free variables only."""
+    """Return the values of the states of free variables only."""
     return values if graph.observed is None else values[np.repeat(graph.observed < 0, graph.card)]
 
 
@@ -183,7 +184,7 @@ def _best_score(graph: FactorGraph) -> FloatArray | None:
 
 
 def _solved(graph: FactorGraph, task: str, solver: str, time_limit: float | None = None) -> Result:
-    """An answer, or KeyboardInterrupt: what a solver has when it is interrupted is no target to be kept."""
+    """Return an answer, or raise KeyboardInterrupt, because the answer of an interrupted solver is not a target."""
     before = Clock.interrupts
     result = solve(graph, task, solver, time_limit=time_limit)
     if Clock.interrupts > before:
@@ -195,11 +196,11 @@ def _from_cache(graph: FactorGraph, task: Task) -> FloatArray | None:
     try:
         return np.load(_cache_file(graph, task), allow_pickle=False)
     except (OSError, ValueError):
-        return None  # It is not there yet, or is half a file of an older crash.
+        return None  # The file does not exist yet, or a crash left it incomplete.
 
 
 def _to_cache(graph: FactorGraph, task: Task, answer: FloatArray) -> None:
-    """Keep an answer; a folder that cannot be written is no error."""
+    """Write an answer to the cache; ignore a folder that cannot be written."""
     data, path = io.BytesIO(), _cache_file(graph, task)
     np.save(data, answer, allow_pickle=False)
     with contextlib.suppress(OSError, FormatError):
@@ -212,7 +213,7 @@ def _cache_file(graph: FactorGraph, task: Task) -> Path:
 
 
 def fingerprint(text: str, graphs: Iterable[FactorGraph]) -> str:
-    """A hash of a text and of the contents of graphs, names aside, in hexadecimal."""
+    """Return a hash of a text and of the contents of graphs, without their names, in hexadecimal."""
     digest = hashlib.sha256(text.encode())
     for graph in graphs:
         s = graph.structure
@@ -222,6 +223,6 @@ def fingerprint(text: str, graphs: Iterable[FactorGraph]) -> str:
 
 
 def cache_folder() -> Path:
-    """Where computed targets are kept: `equifactor/targets` in XDG_CACHE_HOME or ~/.cache."""
+    """Return the folder of computed targets: `equifactor/targets` in XDG_CACHE_HOME or ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "equifactor" / "targets"

@@ -1,4 +1,4 @@
-"""The one call: data in, trained network and model file out."""
+"""The function `train`, which takes data and returns a trained network and its model file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor.base.clock import Clock
-from equifactor.base.errors import OptionError, SolveError
+from equifactor.base.errors import OptionError, SolveError, brief
 from equifactor.base.files import check_writable
-from equifactor.base.options import choices
+from equifactor.base.options import did_you_mean, parse_options, split_text
 from equifactor.base.progress import bar
 from equifactor.base.status import Task
 from equifactor.base.torch_device import check_device
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.network import Network, NetworkConfig
     from equifactor.solving.solver import Progress
 
-# These settings do not change what is learned, so they may differ when a run is resumed.
+# Settings that do not change what is learned, so that they may differ when a run is resumed.
 _NOT_THE_RUN = ("device", "devices", "nodes", "cluster", "compile", "time_limit", "checkpoint_every")
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What training gives back."""
+    """The result of a training run."""
 
     network: Network
     task: Task
     metrics: dict[str, Any]  # The measures of the best weights on the validation graphs.
     history: list[dict[str, Any]]  # One record per epoch, as in the log.
-    left_out: list[str]  # A sentence per graph that could not be used.
+    left_out: list[str]  # One sentence per graph that could not be used.
     path: Path | None
-    finished: bool  # False where it was stopped by Ctrl-C or the time limit; --resume goes on.
-    is_first: bool = True  # Of several processes this is the one that wrote the files.
+    finished: bool  # False if Ctrl-C or the time limit stopped the run, which can then be resumed.
+    is_first: bool = True  # Whether this is the process that wrote the files.
 
     @property
     def log(self) -> TrainingLog:
-        """The records of all epochs, which show themselves in a notebook and can be drawn."""
+        """The records of all epochs, which a notebook shows as a table and which can be drawn."""
         return TrainingLog(self.history)
 
     def __str__(self) -> str:
@@ -77,24 +77,32 @@ def train(
 ) -> Trained:
     """Train a network on graphs whose answers are computed exactly, or for MAP by the expected UAI error.
 
+    ```python
+    ef.train("fe-net(hidden=32)", "ising(4x4, n=1000)", "MAR", "mine.safetensors", epochs=50)
+    ef.train("fe-net", "ising(4x4, n=1000)", "MAR", "mine.safetensors", epochs=50, hidden=32)  # the same
+    ```
+
     Args:
-        kind: `fe-nbp`, `fe-gnn`, `fe-net` or a baseline.
+        kind: `fe-nbp`, `fe-gnn`, `fe-net` or a baseline; settings of the network may follow in brackets.
         data: a folder of models, a generator such as `"ising(4x4, n=1000)"`, several of these, or graphs.
         task: "MAR" or "MAP".
         out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
-        network: settings of the network, such as `{"channels": 32}`.
+        network: settings of the network as a mapping, such as `{"channels": 32}`.
         start: a model file of the same kind and settings to start from; steps and settle may differ.
-        weights: how much each graph counts in the loss and in a validation share, against their mean.
-        validation: share of the graphs held out, or data as above; 0: the training graphs.
-        resume: go on from the checkpoint beside `out`; the result is that of an uninterrupted run.
+        weights: the weight of each graph in the loss and in a validation share, relative to their mean.
+        validation: share of the graphs that is held out, or data as above; 0: validate on the training graphs.
+        resume: continue from the checkpoint beside `out`; the result is that of an uninterrupted run.
         progress: True for a bar, or a callable `(done, total, note)`.
-        settings: the fields of `TrainingSettings`.
+        settings: the fields of `TrainingSettings`, and settings of the network, which override those in `kind` and
+            `network`. A name that both have is an error.
 
-    The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, keeps
-    the best weights so far and a checkpoint.
+    The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, and
+    keeps the best weights so far and a checkpoint.
     """
+    _check_order(kind, data)
     held: Any = validation if isinstance(validation, (str, Path, int, float, FactorGraph)) else list(validation)
-    chosen = _settings(settings, held)
+    kind, of_network, of_training = _sorted_settings(kind, dict(network or {}), settings)
+    chosen = TrainingSettings(**of_training, validation=name_of(held))
     wanted = _checked_task(task, chosen, resume)
     check_device(chosen.device, "train")
     model_file = _model_file(out, resume)
@@ -102,10 +110,10 @@ def train(
     from equifactor.learning.training.data_split import split_data
     from equifactor.learning.training.processes import Processes
 
-    net = _starting_network(kind, dict(network or {}), start, chosen.seed)
+    net = _starting_network(kind, of_network, start, chosen.seed)
     processes, clock = Processes(chosen), Clock(chosen.time_limit)
     with _bar(progress, kind, processes) as report, contextlib.ExitStack() as polite:
-        # Ctrl-C raises up to here: there is nothing to keep yet, and a solver must not be left to finish its search.
+        # While targets are computed Ctrl-C raises, because there are no weights to keep yet.
         split = split_data(
             data, held, wanted, chosen, weights=weights, device=processes.device, report=_within(clock, report)
         )
@@ -115,7 +123,7 @@ def train(
             trainer.resume()
         try:
             trainer.run()
-        finally:  # Also after a loss that is not finite, the best weights so far are what a user wants.
+        finally:  # Keep the best weights so far, also after a loss that is not finite.
             metrics = _keep_best(trainer, split.text)
             _release(trainer)
     state = trainer.progress
@@ -123,38 +131,84 @@ def train(
     return Trained(net, wanted, metrics, state.history, list(split.left_out), model_file, finished, processes.is_first)
 
 
-# ---- what is asked for ----------------------------------------------------------------------------------
+# ---- arguments ------------------------------------------------------------------------------------------
 
 
-def _settings(given: dict[str, Any], validation: Any) -> TrainingSettings:
-    known = [f.name for f in dataclasses.fields(TrainingSettings)]
-    for name in given:
-        if name not in known:
-            raise OptionError(f"training has no setting {name!r}; {choices(name, known)}")
-    return TrainingSettings(**given, validation=name_of(validation))
+def _check_order(kind: Any, data: Any) -> None:
+    """Raise `OptionError` if the arguments are in the order of `solve`, with the task in second place."""
+    if not isinstance(kind, str) or (isinstance(data, str) and data.upper() in Task.__members__):
+        raise OptionError(
+            'train takes the kind of network first, then the data and the task: train("fe-net", graphs, "MAR"). '
+            f"Found {brief(kind)} as the kind."
+        )
+
+
+def _sorted_settings(
+    text: str, network: dict[str, Any], given: dict[str, Any]
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return the kind of network, the settings of the network and those of training.
+
+    Args:
+        text: the kind, followed by settings of the network in brackets or not.
+        network: settings of the network.
+        given: keywords, which are settings of either.
+    """
+    from equifactor.solvers.learned.network import setting_names
+
+    found = split_text(text)
+    if found is None:
+        raise OptionError(
+            f"Cannot read the kind of network {text!r}. Write a name, or fe-net(hidden=32) with settings."
+        )
+    kind, options = found
+    of_network: dict[str, Any] = {**parse_options(kind, options), **network}
+    of_training: dict[str, Any] = {}
+    names, training_names = setting_names(kind), [f.name for f in dataclasses.fields(TrainingSettings)]
+    stated = set(of_network)
+    for name, value in given.items():
+        if name in training_names and name in names and name not in stated:
+            raise OptionError(
+                f"{name} is a setting of {kind} and of training. Write {kind}({name}=VALUE) to set that of {kind}; "
+                f"the keyword {name} then sets that of training."
+            )
+        if name in training_names:
+            of_training[name] = value
+        elif name in names:
+            of_network[name] = value
+        else:
+            near = did_you_mean(name, [*names, *training_names])
+            raise OptionError(
+                f"Neither {kind} nor training has a setting {name!r}; {near}{kind} has {', '.join(names)}; "
+                f"training has {', '.join(training_names)}"
+            )
+    return kind, of_network, of_training
 
 
 def _checked_task(task: str, settings: TrainingSettings, resume: bool) -> Task:
-    """The task, where it can be trained for with these settings."""
+    """Return the task if these settings can train for it."""
     wanted = parse_task(task)
     if wanted is Task.PR:
-        raise OptionError("networks are trained for MAR or MAP; a MAR model estimates ln Z as well (task PR)")
+        raise OptionError(
+            "Networks are trained for MAR or MAP; found PR. Train for MAR: that network also estimates ln Z (task PR)."
+        )
     if settings.loss != "auto" and (settings.loss == "uai") != (wanted is Task.MAP):
-        raise OptionError(f"the loss {settings.loss} is not for {wanted}: cross-entropy is for MAR and uai for MAP")
+        raise OptionError(f"The loss {settings.loss} is not for {wanted}. Use cross-entropy for MAR and uai for MAP.")
     if resume and settings.schedule == "time":
-        raise OptionError("a run with schedule=time cannot be resumed: go on from its model file, start=FILE")
+        raise OptionError(
+            "A run with schedule=time cannot be resumed. Pass its model file as start=FILE to continue training."
+        )
     return wanted
 
 
 def _model_file(out: str | Path | None, resume: bool) -> Path | None:
-    """The file to write, which must be writable; None where no file is asked for."""
+    """Return the file to write, which must be writable, or None to write no files."""
     if out is None:
         if resume:
-            raise OptionError("resume needs the model file whose checkpoint to go on from: out=FILE")
+            raise OptionError("resume needs the model file that has the checkpoint beside it. Pass out=FILE.")
         return None
     path = Path(out)
     if path.suffix != MODEL_SUFFIX:
-        raise OptionError(f"{path}: a model file ends in {MODEL_SUFFIX}")
+        raise OptionError(f"{path}: the name of a model file must end in {MODEL_SUFFIX}")
     check_writable(path)
     return path
 
@@ -163,7 +217,7 @@ def _model_file(out: str | Path | None, resume: bool) -> Path | None:
 
 
 def _starting_network(kind: str, settings: dict[str, Any], start: str | Path | None, seed: int) -> Network:
-    """The network with its starting weights: seeded ones, or those of a model file."""
+    """Return the network with its starting weights: seeded ones, or those of a model file."""
     from equifactor.solvers.learned.model_files import load_model
     from equifactor.solvers.learned.network import build
 
@@ -171,13 +225,16 @@ def _starting_network(kind: str, settings: dict[str, Any], start: str | Path | N
     if start is not None:
         given, _ = load_model(start)
         if _without_pace(given.config) != _without_pace(network.config):
-            raise OptionError(f"{start}: it holds {given.kind} with {given.config}, not {kind} with {network.config}")
+            raise OptionError(
+                f"{start}: the file holds {given.kind} with {given.config}, not {kind} with {network.config}. Use the "
+                "kind and the settings of the file."
+            )
         network.load_state_dict(given.state_dict())
     return network
 
 
 def _without_pace(config: NetworkConfig) -> tuple[type[NetworkConfig], dict[str, Any]]:
-    """All settings but those that say how long to run: with others the same weights would mean something else."""
+    """Return all settings except for steps and settle, which the same weights can be used with."""
     settings = dataclasses.asdict(config)
     return type(config), {name: value for name, value in settings.items() if name not in ("steps", "settle")}
 
@@ -195,7 +252,7 @@ def _prepared(
     clock: Clock,
     report: Progress | None,
 ) -> Trainer:
-    """The run before its first epoch, on graphs that the network can take."""
+    """Return the run before its first epoch, after checking that the network can take the graphs."""
     from equifactor.learning.training.run_files import RunFiles
     from equifactor.learning.training.training_loop import Trainer
 
@@ -213,7 +270,7 @@ def _prepared(
 
 
 def _keep_best(trainer: Trainer, data: str) -> dict[str, Any]:
-    """Write the best weights so far to the model file, where there is one; the measures of their epoch."""
+    """Write the best weights so far to the model file, if there is one; return the measures of their epoch."""
     from equifactor.solvers.learned.model_card import ModelCard
     from equifactor.solvers.learned.model_files import save_model
 
@@ -231,7 +288,7 @@ def _keep_best(trainer: Trainer, data: str) -> dict[str, Any]:
 
 
 def _release(trainer: Trainer) -> None:
-    """Give the memory of captured steps back to the GPU: another run of the same process may follow."""
+    """Free the GPU memory of captured steps, because another run of the same process may follow."""
     import gc
 
     import torch
@@ -243,15 +300,15 @@ def _release(trainer: Trainer) -> None:
 
 
 def _within(clock: Clock, report: Progress | None) -> Progress:
-    """A report on the targets that looks at the time limit as well."""
+    """Return a progress callback for the targets that raises once the time limit has passed."""
 
     def checked(done: int, total: int | None, note: str = "") -> None:
         if report:
             report(done, total, note)
         if clock.stopped and done != total:
             raise SolveError(
-                f"the time limit passed before training, after {note} of {done} of {total} graphs: raise it; answers "
-                "for models from files are kept for the next time"
+                f"The time limit passed before training, after {note} of {done} of {total} graphs. Raise time_limit. "
+                "Answers for models from files are cached for the next run."
             )
 
     return checked
@@ -259,6 +316,6 @@ def _within(clock: Clock, report: Progress | None) -> Progress:
 
 @contextlib.contextmanager
 def _bar(progress: Progress | bool, kind: str, processes: Processes) -> Iterator[Progress | None]:
-    """A progress bar in the first process, none in the others."""
+    """Yield a progress bar in the first process, and None in the others."""
     with bar(progress if processes.is_first else False, f"train {kind}") as report:
         yield report

@@ -1,4 +1,4 @@
-"""`TrainingLog`: how a training run went, epoch by epoch, from `train` or from the file beside a model."""
+"""`TrainingLog`: the record of a training run, epoch by epoch, from `train` or from the file beside a model."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from equifactor.questions.frames import DataFrame
 
-_NO_MEASURE = ("epoch", "loss", "best", "seconds", "graphs_per_second")
+_NO_MEASURE = ("epoch", "loss", "best", "seconds", "graphs_per_second")  # Fields of a record that are not measures.
 
 
 class TrainingLog(Sequence[Mapping[str, Any]]):
     """One record per epoch: `log[3]["loss"]`. Epoch 0 is the untrained network.
 
-    `loss` is that of training, `measure` names what is measured on the validation graphs and decides which weights are
-    kept: `kl` for marginals, `error` for MAP.
+    `loss` is the training loss. `measure` names the validation measure that decides which weights are kept: `kl` for
+    marginals, `error` for MAP.
     """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
@@ -29,9 +29,9 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
 
     @classmethod
     def read(cls, path: str | Path) -> TrainingLog:
-        """The log of a run from its file (`.jsonl`), or from the model file (`.safetensors`) that it stands beside.
+        """Read the log of a run from its file (`.jsonl`), or given the model file (`.safetensors`) beside it.
 
-        A last line that is still being written is left out, so that a run can be looked at while it goes on.
+        An incomplete last line is ignored, so that the log of a running training can be read.
         """
         file = Path(path)
         file = file.with_suffix(".jsonl") if file.suffix == ".safetensors" else file
@@ -40,7 +40,7 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
         except OSError as error:
             raise FormatError(f"{file}: {(error.strerror or str(error)).lower()}") from None
         except UnicodeDecodeError:
-            raise FormatError(f"{file}: expected the log of a training run, found no text") from None
+            raise FormatError(f"{file}: expected the log of a training run, found a file that is not text") from None
         records = []
         for number, line in enumerate(text.splitlines(keepends=True), 1):
             if not line.endswith("\n"):
@@ -65,26 +65,26 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
 
     @property
     def measure(self) -> str | None:
-        """The name of what is measured on the validation graphs, None where the log is empty."""
+        """The name of the measure on the validation graphs, None if the log is empty."""
         return next((name for name in (self.records or [{}])[0] if name not in _NO_MEASURE), None)
 
     @property
     def best_epoch(self) -> int | None:
-        """The epoch with the best measure, None where there is none."""
+        """The epoch with the best measure, None if no epoch has a measure."""
         name = self.measure or ""
         known = [r for r in self.records if r.get(name) is not None]
         return min(known, key=lambda r: r[name])["epoch"] if known else None
 
     def to_frame(self) -> DataFrame:
-        """A pandas data frame with a row per epoch."""
+        """Return a pandas data frame with a row per epoch."""
         from equifactor.questions.frames import data_frame
 
         names = dict.fromkeys(name for record in self.records for name in record)
         return data_frame({name: [record.get(name) for record in self.records] for name in names})
 
     def plot(self, *, ax: Axes | None = None) -> Axes:
-        """Draw the loss and the measure of every epoch, and mark the best one; needs matplotlib."""
-        from equifactor.drawing.training_picture import draw_training
+        """Draw the loss and the measure of every epoch, and mark the best epoch; needs matplotlib."""
+        from equifactor.show.training_picture import draw_training
 
         return draw_training(self, ax)
 
@@ -100,14 +100,14 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
         return f"{self.records[-1]['epoch']} epochs, best {self.measure} {now:.3g}{start} in epoch {best['epoch']}"
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import MOST_ROWS, facts_table, rows_table
+        from equifactor.show.html_tables import MOST_ROWS, facts_table, rows_table
 
         if not self.records:
             return facts_table("Training log", [("epochs", "0")])
         titles = list(self.records[-1])
         step = -(-len(self) // MOST_ROWS)
         rows = [[_shown(r.get(name)) for name in titles] for r in self.records[:-1:step][: MOST_ROWS - 1]]
-        rows.append([_shown(self.records[-1].get(name)) for name in titles])  # the last one is always there
+        rows.append([_shown(self.records[-1].get(name)) for name in titles])  # The last epoch is always shown.
         title = str(self) if step == 1 else f"{self}; every {step}th is shown"
         return rows_table(title, titles, rows, count=len(rows), right=range(len(titles)))
 

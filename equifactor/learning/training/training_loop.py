@@ -26,11 +26,13 @@ from equifactor.learning.training.validate import measures, scores
 from equifactor.solvers.learned.network import Network
 from equifactor.solving.solver import Progress
 
-_VALIDATION_BATCH = 1000  # Graphs validated at once, at most 20 training batches: without gradients a step needs less.
+# Graphs per validation batch, and at most 20 training batches: without gradients a step needs less memory. Chosen by
+# hand.
+_VALIDATION_BATCH = 1000
 
 
 class Trainer:
-    """One run. `progress` tells how far it is, `best_weights` are those of the best validation so far."""
+    """One training run. `progress` is its state, `best_weights` are those of the best validation so far."""
 
     def __init__(
         self,
@@ -50,27 +52,27 @@ class Trainer:
             network: the network with its starting weights, on its device.
             split: the training and validation graphs.
             task: MAR or MAP.
-            settings: how the run goes.
-            processes: the processes that share it.
-            files: where the log and the checkpoint are written; None for nowhere.
-            clock: what may stop the run; None for one with the time limit of the settings.
-            report: what is told of the progress, if anything.
+            settings: the settings of the run.
+            processes: the processes that share the run.
+            files: where the log and the checkpoint are written; None to write no files.
+            clock: the clock that may stop the run; None for a clock with the time limit of the settings.
+            report: called with the progress; None for no reports.
         """
         data, validation = split.training, split.validation
         self.network, self.data, self.task, self.settings = network, data, task, settings
         self.processes, self.files = processes, files
-        self.writes = files if processes.is_first else None  # One process writes for all.
+        self.writes = files if processes.is_first else None  # Only the first process writes.
         self.clock, self.report = clock or Clock(settings.time_limit), report
         self.objective = Objective(network, task, settings.loss, settings.sharpen)
         self.parameters = list(network.parameters())
         on_gpu = torch.device(data.device).type == "cuda"
-        # On a GPU the whole step is captured, so the learning rate has to live there as well.
+        # On a GPU the whole step is captured, so the learning rate must be on the GPU too.
         lr = torch.tensor(settings.lr, device=data.device) if on_gpu else settings.lr
         self.optimizer = torch.optim.AdamW(
             self.parameters, lr=lr, weight_decay=settings.weight_decay, capturable=on_gpu, foreach=True
         )
         self.captured = CapturedSteps(self._gradient_step, self.optimizer) if on_gpu and processes.world == 1 else None
-        # Elsewhere the epoch ends first: a GPU would have to be waited for, other processes would wait for this one.
+        # On a GPU or with several processes a loss that is not finite raises after the epoch, to avoid waiting.
         self.stops_at_once = not on_gpu and processes.world == 1
         self.validation = validation
         self.judged_at_once = min(_VALIDATION_BATCH, 20 * settings.batch_size)
@@ -82,24 +84,23 @@ class Trainer:
         self.saved_at = time.monotonic()
         self.graphs_seen = 0  # The number of graphs in the last epoch.
         if on_gpu:
-            torch.set_float32_matmul_precision("high")  # TF32 keeps three digits in products, at twice the speed.
+            torch.set_float32_matmul_precision("high")  # TF32 is twice as fast and keeps three digits of products.
         if settings.compile:
             network.step = torch.compile(network.step, dynamic=False)  # type: ignore[method-assign]
 
     # ---- the run ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Epochs until the last, until patience runs out, or until the clock stops it; then the best weights are in."""
+        """Run epochs until the last, or until patience or the clock ends the run; then load the best weights."""
         p, settings = self.progress, self.settings
         if p.epoch == 0 and not p.history:
-            self._judge(0, math.nan, 0.0)  # The start counts: training must beat it.
+            self._judge(0, math.nan, 0.0)  # The starting weights count: training must improve on them.
         while p.epoch < settings.epochs and self._goes_on():
             before = self._snapshot()
             start = time.perf_counter()
             loss = self._epoch(p.epoch)
-            if (
-                loss is None
-            ):  # It was stopped half way: go back to the last whole epoch, so that resuming changes nothing.
+            if loss is None:
+                # The clock stopped the epoch: go back to the last full epoch, so that resuming gives the same result.
                 self._restore(before)
                 break
             p.epoch += 1
@@ -110,7 +111,7 @@ class Trainer:
         self.network.load_state_dict(self.best_weights)
 
     def _epoch(self, epoch: int) -> float | None:
-        """The mean loss of one epoch, None when the clock stopped it; what is drawn depends on seed and epoch only."""
+        """Run one epoch; return its mean loss, or None if the clock stopped it. Draws depend on seed and epoch only."""
         rng = np.random.default_rng([self.settings.seed, epoch])
         plans = self.data.endless(self.settings.batch_size, rng)
         todo = [next(plans) for _ in range(self.batches_per_epoch)]
@@ -131,7 +132,7 @@ class Trainer:
                 losses[n] = self._gradient_step(batch, steps, read_at, plan)
             if self.report and n % 10 == 9:
                 self.report(done + 1, self.settings.epochs * len(todo), self._note())
-        losses = self.processes.mean(losses)  # A loss that is not finite anywhere stops all processes.
+        losses = self.processes.mean(losses)  # A loss that is not finite in one process stops all processes.
         self._check_finite(losses, todo)
         return float(losses.mean())
 
@@ -150,7 +151,7 @@ class Trainer:
         return loss.detach()
 
     def _rows(self, plans: list[BatchPlan]) -> list[Tensor]:
-        """The rows of all batches of an epoch, sent to the device at once."""
+        """Return the rows of all batches of an epoch, sent to the device at once."""
         pieces = [np.zeros(0, np.int64) if p.compiled is None else p.rows for p in plans]
         sent = torch.tensor(np.concatenate(pieces), device=self.data.device)
         return list(torch.split(sent, [len(p) for p in pieces]))
@@ -165,7 +166,7 @@ class Trainer:
     # ---- judging ----------------------------------------------------------------------------------------
 
     def _judge(self, epoch: int, loss: float, seconds: float) -> None:
-        """Validate, keep the best weights, write one line of the log."""
+        """Validate, keep the best weights and write one line of the log."""
         self.network.eval()
         at = judged_steps(self.settings, self.network.config.steps)
         each = [measures(self.network, self.validation_batches, self.task, n) for n in at]
@@ -188,7 +189,7 @@ class Trainer:
             self.report(done, self.settings.epochs * self.batches_per_epoch, self._note(name))
 
     def _note(self, name: str = "") -> str:
-        """What the bar says, kept short: beside it a bar and counts have to fit a line of 80 characters."""
+        """Return the text of the progress bar, short enough for a line of 80 characters with the bar and counts."""
         if not self.progress.history:
             return ""
         last = self.progress.history[-1]
@@ -199,7 +200,7 @@ class Trainer:
         return f"{loss}{name} {found} (best {self.progress.best:.3g}){speed}"
 
     def _goes_on(self) -> bool:
-        """Whether patience and clock allow another epoch; all processes agree, or one would wait for ever."""
+        """Return whether patience and clock allow another epoch; all processes get the same answer."""
         p, patience = self.progress, self.settings.patience
         if self.processes.any(self.clock.stopped):
             self.clock.interrupted |= not self.clock.stopped  # Another process was stopped.
@@ -207,7 +208,7 @@ class Trainer:
         return not self.processes.any(bool(patience and p.epoch - p.best_epoch >= patience))
 
     def _improve_scores(self) -> None:
-        """Where the network's own assignment beats the best score known, make its score the target; for MAP."""
+        """Replace the target of MAP by the score of the network's own assignment if that score is higher."""
         for plan in self.data.plans(self.judged_at_once):
             for n, score in zip(plan.indices, scores(self.network, self.data.batch(plan)).tolist(), strict=True):
                 if score > self.progress.best_scores[n]:
@@ -222,8 +223,8 @@ class Trainer:
     def _fail(self, plan: BatchPlan) -> None:
         self.network.load_state_dict(self.best_weights)
         raise SolveError(
-            f"the loss is not finite in epoch {self.progress.epoch + 1}, on a batch of {self.data.names(plan)}: lower "
-            f"the learning rate or check these models; the weights of epoch {self.progress.best_epoch} are kept"
+            f"The loss is not finite in epoch {self.progress.epoch + 1}, on a batch of {self.data.names(plan)}. Lower "
+            f"the learning rate lr, or check these models. The weights of epoch {self.progress.best_epoch} are kept."
         )
 
     # ---- checkpoints ------------------------------------------------------------------------------------
@@ -234,25 +235,25 @@ class Trainer:
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.network.load_state_dict(state["network"])
-        # Moments only: how the optimizer works depends on the device, which may differ from that of the checkpoint.
+        # Only moments are restored: other settings of the optimizer depend on the device, which may have changed.
         mine = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": state["optimizer"]["state"], "param_groups": mine})
 
     def _check_moments(self, state: dict[int, dict[str, Tensor]]) -> None:
-        """Raise `ValueError` where moments are not those of the parameters: the optimizer itself takes any."""
+        """Raise `ValueError` if moments do not have the shapes of the parameters; the optimizer does not check."""
         for n, moments in state.items():
             for name in ("exp_avg", "exp_avg_sq"):
                 if moments[name].shape != self.parameters[n].shape:
-                    raise ValueError(f"{name} of parameter {n} has another shape")
+                    raise ValueError(f"{name} of parameter {n} has a wrong shape")
 
     def save(self) -> None:
-        """Write a checkpoint, where there is a file to put it beside."""
+        """Write a checkpoint if the run has files."""
         if self.writes:
             self.writes.save(self.progress, {**self._snapshot(), "best": self.best_weights})
         self.saved_at = time.monotonic()
 
     def resume(self) -> None:
-        """Go on from the checkpoint; the log loses what came after it."""
+        """Continue from the checkpoint; the log loses epochs after it."""
         assert self.files is not None
         self.progress, tensors = self.files.load(self.data.device)
         try:
@@ -269,5 +270,5 @@ class Trainer:
 
 
 def _scores_of(data: Dataset) -> list[float]:
-    """The best scores that are known at the start, one per graph."""
+    """Return the best scores that are known at the start, one number per graph."""
     return [float(np.ravel(t)[0]) for t in data.targets]

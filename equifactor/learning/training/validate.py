@@ -1,4 +1,4 @@
-"""How good a network is on held-out graphs: the measures of `metrics`, finite for whatever it answers."""
+"""Measures of a network on held-out graphs, as in `metrics` but always finite."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from equifactor.solvers.learned.wiring import wire
 
 
 def measures(network: Network, batches: Sequence[Batch], task: Task, steps: int | None = None) -> dict[str, float]:
-    """For MAR `kl` and `rmse`; for MAP the `error` of decoded assignments and the number `zero` of impossible ones.
+    """Return `kl` and `rmse` for MAR; for MAP the `error` of decoded assignments and the number of impossible ones.
 
-    Early stopping looks at the first one; smaller is better. An impossible assignment counts as an error of 1, one
-    that is better than the best known as none. Graphs count by their weights, as in the loss.
+    Early stopping uses the first measure; smaller is better. An impossible assignment counts as an error of 1, and an
+    assignment that is better than the best known score as an error of 0. Graphs have their weights, as in the loss.
     """
     weight = torch.cat([b.weight.double() * len(b.weight) for b in batches]).cpu()
     weight = weight / weight.sum() if weight.any() else torch.full_like(weight, 1 / len(weight))
@@ -41,7 +41,7 @@ def measures(network: Network, batches: Sequence[Batch], task: Task, steps: int 
 
 
 def scores(network: Network, batch: Batch, steps: int | None = None) -> np.ndarray:
-    """[G] the log score of the assignment of highest belief, variable by variable."""
+    """Return [G] the log score of the assignment with the highest belief of each variable."""
     with torch.no_grad():
         log_b = network.unroll(network.start(wire(batch.flat, "max")), steps)[-1]
         return tensors.log_scores(batch.flat, tensors.max_states(batch.flat, log_b)).double().cpu().numpy()

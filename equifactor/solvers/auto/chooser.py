@@ -1,4 +1,4 @@
-"""The solver `auto`, the default: it looks at the graph, then picks."""
+"""The solver `auto`, the default: it chooses solvers for a graph by their estimated cost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from equifactor.base.budget import Budget, Refusal
 from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -20,97 +21,92 @@ from equifactor.solving.solver import SolveContext, Solver
 if TYPE_CHECKING:
     from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph import FactorGraph
+    from equifactor.solvers.elimination.plan import Plan
 
-_FEW_STATES = 2**14  # Up to this many joint states, enumeration answers before the kernels of elimination are loaded.
-_MOST = 0.75  # Exact is stopped after this share of the time left, whatever its estimate: someone must give an answer.
-_SHARE = 2 / 3  # Exact may take this share of its time by its own estimate.
-_QUICK = 0.1  # Exact MAP is preceded by bounds when it takes more seconds than this.
-_BEFORE = 0.25  # Bounds get this share of the time of exact MAP: they often prove an assignment sooner.
-_FEW_ENTRIES = 2**22  # Search and bounds on tables in place of other factors pay up to this many entries.
-_NATIVE_SHARE = 0.4  # Search among factors as they are gets this share of the time where there are such tables.
-_QUICK_SHARE = 0.3  # Message passing and the network get this share of the time before slower methods.
-_UNLIMITED = 60.0  # Exact may take this many seconds when there is no deadline.
+_FEW_STATES = 2**14  # Joint states up to which enumeration answers before the kernels of elimination are loaded.
+_EXACT_LIMIT = 0.75  # The share of the time left after which exact is stopped: another solver still needs time.
+_EXACT_SHARE = 2 / 3  # Exact starts if its estimate is at most this share of its time. Chosen by hand.
+_QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Chosen by hand.
+_SEARCH_SHARE = 0.25  # The share of the time of exact MAP for the search before it, which often proves the optimum.
+_FEW_ENTRIES = 2**22  # Dense table entries up to which search on tables in place of structured factors pays off.
+_NATIVE_SHARE = 0.4  # The share of the time for search on structured factors, if search on tables follows. By hand.
+_MESSAGE_SHARE = 0.3  # The share of the time for message passing and the network, before slower solvers. By hand.
+_UNLIMITED = 60.0  # Reference seconds that exact may take if there is no deadline. Chosen by hand.
 
 
 @register("auto")
 @dataclass(frozen=True, kw_only=True)
 class Auto(Solver):
-    """Exact where its plan fits time and memory; else a ladder of solvers, or for MAP search with bounds.
+    """Exact if its plan fits time and memory; otherwise several solvers in turn, or for MAP search with bounds.
 
-    What is not exact goes on to the time limit, or for `seconds`, and says how far off it may be. Marginals and ln Z:
-    belief propagation or `fe-net`, a sum over a cutset, regions that grow, sampling in large blocks, certified bounds.
-    The message says what was chosen and why.
+    If exact does not fit, `auto` works until the time limit, or for `seconds`, and estimates its error. For marginals
+    and ln Z it runs belief propagation or `fe-net`, a sum over a cutset, growing regions, sampling in large blocks,
+    and certified bounds. The message says what was chosen and why.
     """
 
     any_kind = True
-    exact_on = "trees"  # It is exact wherever it picks exact, but that depends on the limits.
+    exact_on = "trees"  # On other graphs the limits decide whether it chooses exact.
     symmetries = frozenset()  # Search and dual bounds follow the order of the model.
 
     memory_limit: float = option(4.0, "GiB that exact may use", low=0.0)
-    seconds: float = option(10.0, "time where exact does not fit and there is no time limit", low=0.0)
-    cores: int = option(1, "threads for marginals and ln Z where exact does not fit", low=1, high=1024)
+    seconds: float = option(10.0, "time to use if exact does not fit and there is no time limit", low=0.0)
+    cores: int = option(1, "threads for marginals and ln Z if exact does not fit", low=1, high=1024)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Plan once for neighbours that share a structure; what exact refuses goes to the portfolio of the task."""
+        """Plan once for neighbours that share a structure. Graphs that exact refuses go to the other solvers."""
         answers: list[Estimate] = []
-        rest: list[int] = []  # These graphs are for the portfolio; a place is held for them in `answers`.
-        reasons: list[str] = []
+        rest: list[int] = []  # The graphs for the other solvers; `answers` has placeholders for them.
+        reasons: list[Refusal] = []
         forms = table_forms(graphs, task)
         start = 0
         for stop in range(1, len(graphs) + 1):
             if stop < len(graphs) and _alike(forms[start], forms[stop]):
                 continue
-            part = replace(context, clock=context.clock.part(_MOST))
+            part = replace(context, clock=context.clock.part(_EXACT_LIMIT))
             found = self._exact(graphs[start:stop], forms[start:stop], task, part)
-            for n, answer in enumerate([found] * (stop - start) if isinstance(found, str) else found):
-                if isinstance(answer, str):
+            for n, answer in enumerate(found):
+                if isinstance(answer, Refusal):
                     rest.append(start + n)
                     reasons.append(answer)
-                    answer = Estimate(status=Status.TIME_LIMIT)
-                answers.append(answer)
+                answers.append(Estimate(status=Status.TIME_LIMIT) if isinstance(answer, Refusal) else answer)
             start = stop
         if rest and task is Task.MAP:
             for n, why in zip(rest, reasons, strict=True):
                 seconds = self.seconds if context.clock.time_limit is None else context.clock.left
                 answers[n] = self._best_assignment(graphs[n], forms[n], why, seconds, context)
         elif rest:
-            found = self._sums([graphs[n] for n in rest], [forms[n] for n in rest], reasons, task, context)
-            for n, answer in zip(rest, found, strict=True):
-                answers[n] = answer
+            sums = self._sums([graphs[n] for n in rest], [forms[n] for n in rest], reasons, task, context)
+            for n, estimate in zip(rest, sums, strict=True):
+                answers[n] = estimate
         return answers
 
     def _exact(
         self,
         group: Sequence[FactorGraph],
-        forms: Sequence[LoweredGraph | str],
+        forms: Sequence[LoweredGraph | Refusal],
         task: Task,
         context: SolveContext,
-    ) -> Sequence[Estimate | str] | str:
-        """Exact answers for graphs whose tables have one structure, or why there are none, for one graph or for all."""
+    ) -> Sequence[Estimate | Refusal]:
+        """Return an exact answer or a refusal for each of some graphs whose dense tables have the same structure."""
         states = group[0].num_joint_states
         if states * len(group) <= _FEW_STATES:
             brute = BruteForce()
             return _unless_stopped(brute.run(group, task, context), brute, f"there are {states:,} joint states")
-        lowered = [form for form in forms if not isinstance(form, str)]
-        if not lowered:
-            return str(forms[0])
+        lowered = [form for form in forms if not isinstance(form, Refusal)]
+        if len(lowered) < len(forms):
+            return [form for form in forms if isinstance(form, Refusal)]  # It is a group of one graph.
         tables, cost = [form.graph for form in lowered], cost_in_words(lowered[0])
         solver = Exact(memory_limit=self.memory_limit)
         plan = solver.plan(tables[0], task, context)
         if plan.impossible:
             return _back(solver.run(tables, task, context), lowered)
-        budget = _UNLIMITED if context.clock.time_limit is None else _SHARE * context.clock.left
-        if not plan.finished:
-            limit = f"{self.memory_limit:g} GiB"
-            return f"{cost}no elimination order within {limit} was found, given up at width {plan.width}"
-        if not plan.fits(self.memory_limit, task):
-            return f"{cost}exact would need {plan.cost_of(task)}"
-        if plan.seconds(task) * len(group) > budget:
-            return f"{cost}exact would take about {plan.seconds(task) * len(group):.2g} s"
-        if task is Task.MAP and len(group) == 1 and plan.seconds(task) > _QUICK:
-            why = f"{cost}exact would take about {plan.seconds(task):.2g} s"
-            estimate = self._best_assignment(group[0], lowered[0], why, _BEFORE * plan.seconds(task), context)
+        refusal = self._refusal(plan, task, len(group), cost, context)
+        if refusal is not None:
+            return [refusal] * len(group)
+        if task is Task.MAP and len(group) == 1 and plan.seconds(task) > _QUICK_MAP:
+            why = Refusal(f"{cost}exact would take about {plan.seconds(task):.2g} s")
+            estimate = self._best_assignment(group[0], lowered[0], why, _SEARCH_SHARE * plan.seconds(task), context)
             if estimate.status is Status.OPTIMAL or context.clock.stopped:
                 return [estimate]
         estimates = (
@@ -118,16 +114,31 @@ class Auto(Solver):
         )
         return _unless_stopped(_back(estimates, lowered), solver, f"{cost}it needs {plan.cost_of(task)}")
 
+    def _refusal(self, plan: Plan, task: Task, count: int, cost: str, context: SolveContext) -> Refusal | None:
+        """Return why the plan of some graphs is not run; None if it is worth starting."""
+        if not plan.finished:
+            limit = f"{self.memory_limit:g} GiB"
+            return Refusal(f"{cost}no elimination order within {limit} was found up to width {plan.width}")
+        if not plan.fits(self.memory_limit, task):
+            return Refusal(f"{cost}exact would need {plan.cost_of(task)}")
+        share = 1.0 if context.clock.time_limit is None else _EXACT_SHARE
+        if not Budget(context.clock, _UNLIMITED).worth_starting(plan.seconds(task) * count, share):
+            return Refusal(f"{cost}exact would take about {plan.seconds(task) * count:.2g} s")
+        return None
+
     def _sums(
         self,
         graphs: Sequence[FactorGraph],
-        forms: Sequence[LoweredGraph | str],
-        reasons: list[str],
+        forms: Sequence[LoweredGraph | Refusal],
+        reasons: list[Refusal],
         task: Task,
         context: SolveContext,
     ) -> list[Estimate]:
-        """Marginals or ln Z of graphs that share the time: sums over cutsets, quick answers, then a ladder for each."""
-        from equifactor.solvers.auto.ladder_answers import LadderRung
+        """Return marginals or ln Z of graphs that share the time.
+
+        Sums over cutsets come first, then message passing and the network, then a ladder of solvers for each graph.
+        """
+        from equifactor.solvers.auto.ladder_answers import LadderAnswer
         from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
         from equifactor.solvers.auto.sum_portfolio import estimates
 
@@ -142,38 +153,46 @@ class Auto(Solver):
             answers.append(ladders[n].by_cutset())
         rest = [n for n in range(count) if answers[n] is None]
         before = clock.seconds
-        first = replace(context, clock=Clock(_QUICK_SHARE * max(0.0, end - before), whole=clock))
+        first = replace(context, clock=Clock(_MESSAGE_SHARE * max(0.0, end - before), whole=clock))
         found = estimates([graphs[n] for n in rest], task, first) if rest else []
         each = (clock.seconds - before) / max(1, len(rest))
-        for k, (n, (estimate, spec)) in enumerate(zip(rest, found, strict=True)):
+        for k, (n, (estimate, solver)) in enumerate(zip(rest, found, strict=True)):
             ladders[n].context = share_of_time(context, len(rest) - k, end)
-            ladders[n].rungs.insert(0, LadderRung(spec, estimate, each))
+            ladders[n].answers.insert(0, LadderAnswer(solver, estimate, each))
             impossible = estimate.status is Status.ZERO_PROBABILITY
-            answers[n] = estimate if impossible else ladders[n].climb()
+            answers[n] = estimate if impossible else ladders[n].run()
             context.report(count - len(rest) + k + 1, count)
         return [_say(a, a.stats.get("chosen", "bp"), why) for a, why in zip(answers, reasons, strict=True) if a]
 
     def _best_assignment(
-        self, graph: FactorGraph, form: LoweredGraph | str, why: str, seconds: float, context: SolveContext
+        self, graph: FactorGraph, form: LoweredGraph | Refusal, why: Refusal, seconds: float, context: SolveContext
     ) -> Estimate:
-        """MAP in at most `seconds`: factors as they are first, then, where tables are few enough, the portfolio."""
-        if not has_kinds(graph) and not isinstance(form, str):
+        """Return the MAP in at most `seconds`: on the factors as they are first, then on dense tables if they are few.
+
+        Args:
+            graph: the model, with factors of any kind.
+            form: the model with dense tables alone, or why that is not possible.
+            why: why exact is not run, for the message.
+            seconds: the time that all may take.
+            context: the clock and the seed.
+        """
+        if not has_kinds(graph) and not isinstance(form, Refusal):
             return self._search(form, None, why, seconds, context)
         from equifactor.solvers.auto.native_search import native_best
 
-        in_tables = not isinstance(form, str) and form.graph.structure.num_entries <= _FEW_ENTRIES
+        in_tables = not isinstance(form, Refusal) and form.graph.structure.num_entries <= _FEW_ENTRIES
         share = _NATIVE_SHARE if in_tables else 1.0
         end = context.clock.seconds + seconds
         native = native_best(graph, share * seconds, self.gap, context)
         finished = native.status in (Status.OPTIMAL, Status.ZERO_PROBABILITY) or context.clock.stopped
-        if finished or isinstance(form, str) or not in_tables:
+        if finished or isinstance(form, Refusal) or not in_tables:
             return _say(native, "search", why)
         return self._search(form, native, why, end - context.clock.seconds, context)
 
     def _search(
-        self, form: LoweredGraph, known: Estimate | None, why: str, seconds: float, context: SolveContext
+        self, form: LoweredGraph, known: Estimate | None, why: Refusal, seconds: float, context: SolveContext
     ) -> Estimate:
-        """MAP by the portfolio on tables, for at most `seconds`, beginning with what is known."""
+        """Return the MAP by the portfolio on dense tables, in at most `seconds`, from a warm start."""
         from equifactor.solvers.auto.map_portfolio import MapPortfolio, without_cheap_variables
 
         shrunk = without_cheap_variables(form.graph)
@@ -181,7 +200,7 @@ class Auto(Solver):
             return zero_by_exclusion(form.original)
         if not shrunk.graph.num_vars:
             estimate = form.estimate(shrunk.optimum())
-            late = context.clock.status  # The answer is the same, but whoever set a deadline wants to know.
+            late = context.clock.status  # The answer is the same, but the status reports a missed deadline.
             estimate = estimate if late is None else replace(estimate, status=late)
             return _say(estimate, "elimination", "every variable was cheap to eliminate")
         portfolio = MapPortfolio(shrunk, context, self.gap)
@@ -192,26 +211,28 @@ class Auto(Solver):
         return _say(form.estimate(portfolio.solve(seconds)), "search with bounds", why)
 
 
-def _alike(form: LoweredGraph | str, other: LoweredGraph | str) -> bool:
-    """Whether the tables of two graphs have one structure."""
+def _alike(form: LoweredGraph | Refusal, other: LoweredGraph | Refusal) -> bool:
+    """Return whether the dense tables of two graphs have the same structure."""
     from equifactor.solvers.elimination.exact_batch import same_structure
 
-    return not isinstance(form, str) and not isinstance(other, str) and same_structure(form.graph, other.graph)
+    if isinstance(form, Refusal) or isinstance(other, Refusal):
+        return False
+    return same_structure(form.graph, other.graph)
 
 
 def _back(estimates: Sequence[Estimate], forms: Sequence[LoweredGraph]) -> list[Estimate]:
-    """The estimates over the variables of the graphs before they were written in tables."""
+    """Return the estimates over the variables of the original graphs."""
     return [form.estimate(estimate) for form, estimate in zip(forms, estimates, strict=True)]
 
 
-def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | str]:
-    """Exact answers, or for those that were cut short, which are none, the reason for the portfolio to give one."""
+def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | Refusal]:
+    """Return exact answers. For a graph whose run was cut short, return a refusal, so that others answer it."""
     stopped = (Status.TIME_LIMIT, Status.INTERRUPTED)
-    return [
-        f"{solver.name} was stopped before its end" if e.status in stopped else _say(e, solver, why) for e in estimates
-    ]
+    refusal = Refusal(f"{solver.name} was stopped before its end")
+    return [refusal if e.status in stopped else _say(e, solver, why) for e in estimates]
 
 
-def _say(estimate: Estimate, chosen: Solver | str, why: str) -> Estimate:
+def _say(estimate: Estimate, chosen: Solver | str, why: str | Refusal) -> Estimate:
+    """Return the estimate with a message that says what was chosen and why."""
     message = f"auto chose {chosen}: {why}. {estimate.message or estimate.status.advice}"
     return replace(estimate, message=message, stats={**estimate.stats, "chosen": str(chosen)})

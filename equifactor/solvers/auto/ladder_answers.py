@@ -1,6 +1,6 @@
-"""One answer from the rungs of a ladder: the one that errs least by what the rungs say of each other.
+"""One answer from the answers of several solvers: the one whose estimated error is smallest.
 
-A sampler knows its standard error, so the distance of another answer from it tells that one's error.
+A sampler knows its standard error, so the distance of another answer from the sampler's tells the other's error.
 """
 
 from __future__ import annotations
@@ -19,53 +19,49 @@ from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
+    from equifactor.solving.solver import Solver
 
-_LEAST_SHARE = 0.1  # At least this share of its distance from a sampler is put down to an answer,
-_UNSURE = 0.5  # and this one where chains have not mixed, whose error is a guess, or where there is one number only.
+_LEAST_SHARE = 0.1  # The least share of its distance from a sampler that counts as an answer's error. Chosen by hand.
+_UNSURE_SHARE = 0.5  # The same if chains have not mixed, or if there is one number only. Chosen by hand.
 
 
 @dataclass(frozen=True)
-class LadderRung:
-    """A solver that has run, in words that `solve` takes, with its answer and its time."""
+class LadderAnswer:
+    """A solver that has run, its answer and its time."""
 
-    spec: str
+    solver: Solver
     estimate: Estimate
     seconds: float
 
-    @property
-    def name(self) -> str:
-        """The name of the solver."""
-        return self.spec.split("(")[0]
-
     def __str__(self) -> str:
-        return f"{self.name} {self.seconds:.2g} s"
+        return f"{self.solver.name} {self.seconds:.2g} s"
 
 
-def best_marginals(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
-    """The marginals that err least, their solver, and a sentence about their error.
+def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
+    """Return the marginals with the smallest error, the text form of their solver, and a sentence about the error.
 
     Let s be the mean of a sampler, with squared standard error S averaged over all entries, and q another answer at a
     mean squared distance D from s. As s is right on average, D - S estimates the squared error Q of q, and the mix
     (Q s + S q) / (Q + S) errs by QS / (Q + S), less than both.
     """
-    answers = [rung for rung in rungs if rung.estimate.marginals is not None]
-    if not answers:
-        return rungs[-1].estimate, rungs[-1].spec, ""
-    sampled = _together([r for r in answers if r.estimate.standard_errors is not None])
-    others = [r for r in answers if r.estimate.standard_errors is None]
+    usable = [a for a in answers if a.estimate.marginals is not None]
+    if not usable:
+        return answers[-1].estimate, str(answers[-1].solver), ""
+    sampled = _together([a for a in usable if a.estimate.standard_errors is not None])
+    others = [a for a in usable if a.estimate.standard_errors is None]
     if sampled is None:
         best = max(others, key=_trust)
-        return best.estimate, best.spec, ""
+        return best.estimate, str(best.solver), ""
     s, se = _values(sampled.estimate.marginals), _values(sampled.estimate.standard_errors)
     S = float(np.mean(se**2)) if len(se) else 0.0
     if not others or S == 0.0:
-        return sampled.estimate, sampled.spec, ""
-    distance = [float(np.mean((_values(r.estimate.marginals) - s) ** 2)) for r in others]
+        return sampled.estimate, str(sampled.solver), ""
+    distance = [float(np.mean((_values(a.estimate.marginals) - s) ** 2)) for a in others]
     n = int(np.argmin(distance))
     agree = float(sampled.estimate.stats.get("max_r_hat", 1.0)) < R_HAT_LIMIT
-    q, Q = others[n], _squared_error(distance[n], S, _LEAST_SHARE if agree else _UNSURE)
-    S = min(S, distance[n])  # Both errors together make the distance.
-    weight = Q / (Q + S)  # of the sampler
+    q, Q = others[n], _squared_error(distance[n], S, _LEAST_SHARE if agree else _UNSURE_SHARE)
+    S = min(S, distance[n])  # The two errors together make up the distance.
+    weight = Q / (Q + S)  # The weight of the sampler.
     mixed = weight * s + (1.0 - weight) * _values(q.estimate.marginals)
     errors = np.sqrt((weight * se) ** 2 + (1.0 - weight) ** 2 * Q)
     ptr = sampled.estimate.marginals.ptr  # type: ignore[union-attr]
@@ -77,35 +73,36 @@ def best_marginals(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
         stats={**q.estimate.stats, **sampled.estimate.stats, "error_estimate": error},
     )
     said = (
-        f"Root mean square error of the marginals about {error:.2g}: that of the sampler is {math.sqrt(S):.2g}, that "
-        f"of {q.name} about {math.sqrt(Q):.2g}."
+        f"The root mean square error of the marginals is about {error:.2g}: {math.sqrt(S):.2g} for the sampler alone, "
+        f"{math.sqrt(Q):.2g} for {q.solver.name} alone."
     )
     return answer, _mixed_name(weight, sampled, q), said
 
 
-def best_log_z(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
-    """The estimate of ln Z that errs least, its solver, and the certified bounds of all rungs.
+def best_log_z(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
+    """Return the estimate of ln Z with the smallest error, the text form of its solver, and a sentence about the error.
 
-    Samplers are pooled by their errors and judge the others as in `best_marginals`; nothing leaves the bounds.
+    Samplers are pooled by their errors and judge the others as in `best_marginals`. The estimate stays within the
+    certified bounds of all answers.
     """
-    lower = max((r.estimate.lower_bound for r in rungs if r.estimate.lower_bound is not None), default=None)
-    upper = min((r.estimate.upper_bound for r in rungs if r.estimate.upper_bound is not None), default=None)
+    lower = max((a.estimate.lower_bound for a in answers if a.estimate.lower_bound is not None), default=None)
+    upper = min((a.estimate.upper_bound for a in answers if a.estimate.upper_bound is not None), default=None)
     bounds: dict[str, Any] = {"lower_bound": lower, "upper_bound": upper}
-    answers = [r for r in rungs if r.estimate.log_z is not None]
-    if not answers:
-        return replace(rungs[-1].estimate, **bounds), rungs[-1].spec, ""
-    samplers = [r for r in answers if r.estimate.log_z_error is not None]
-    best = max(answers, key=_trust)
-    log_z, error, name = _number(best.estimate.log_z), best.estimate.log_z_error, best.spec
+    usable = [a for a in answers if a.estimate.log_z is not None]
+    if not usable:
+        return replace(answers[-1].estimate, **bounds), str(answers[-1].solver), ""
+    samplers = [a for a in usable if a.estimate.log_z_error is not None]
+    best = max(usable, key=_trust)
+    log_z, error, name = _number(best.estimate.log_z), best.estimate.log_z_error, str(best.solver)
     if samplers:
-        best = min(samplers, key=lambda r: _number(r.estimate.log_z_error))
+        best = min(samplers, key=lambda a: _number(a.estimate.log_z_error))
         s, S = _pooled(samplers)
-        log_z, error, name = s, math.sqrt(S), best.spec
-    others = [r for r in answers if r.estimate.log_z_error is None]
+        log_z, error, name = s, math.sqrt(S), str(best.solver)
+    others = [a for a in usable if a.estimate.log_z_error is None]
     if samplers and others:
-        q = min(others, key=lambda r: abs(_number(r.estimate.log_z) - s))
-        # One number may be close by chance, so that its error is never put far below that of the sampler.
-        Q = max(_squared_error((_number(q.estimate.log_z) - s) ** 2, S, _UNSURE), _UNSURE**2 * S)
+        q = min(others, key=lambda a: abs(_number(a.estimate.log_z) - s))
+        # A single number may be close by chance: its error is never taken to be far below that of the sampler.
+        Q = max(_squared_error((_number(q.estimate.log_z) - s) ** 2, S, _UNSURE_SHARE), _UNSURE_SHARE**2 * S)
         weight = Q / (Q + S)
         log_z, error = weight * s + (1.0 - weight) * _number(q.estimate.log_z), math.sqrt(Q * S / (Q + S))
         name = _mixed_name(weight, best, q)
@@ -114,49 +111,49 @@ def best_log_z(rungs: Sequence[LadderRung]) -> tuple[Estimate, str, str]:
     inside = min(max(log_z, -math.inf if lower is None else lower), math.inf if upper is None else upper)
     said = "" if lower is None or upper is None else f"ln Z is proven to be within {upper - lower:.3g}."
     if error is not None:
-        said = f"Standard error of ln Z about {error:.2g}. {said}".strip()
+        said = f"The standard error of ln Z is about {error:.2g}. {said}".strip()
     return replace(best.estimate, log_z=inside, log_z_error=error, marginals=None, **bounds), name, said
 
 
-def _pooled(samplers: Sequence[LadderRung]) -> tuple[float, float]:
-    """ln Z from independent samplers, each with a weight of one over its squared error, and its own squared error."""
-    value = np.array([_number(r.estimate.log_z) for r in samplers])
-    weight = 1.0 / np.maximum([_number(r.estimate.log_z_error) for r in samplers], 1e-9) ** 2
+def _pooled(samplers: Sequence[LadderAnswer]) -> tuple[float, float]:
+    """Return ln Z from independent samplers, each weighted by one over its squared error, and the squared error."""
+    value = np.array([_number(a.estimate.log_z) for a in samplers])
+    weight = 1.0 / np.maximum([_number(a.estimate.log_z_error) for a in samplers], 1e-9) ** 2
     mean = float(weight @ value / weight.sum())
-    spread = float(weight @ (value - mean) ** 2 / weight.sum()) / len(value)  # They may differ by more than they say.
+    spread = float(weight @ (value - mean) ** 2 / weight.sum()) / len(value)  # beyond their errors
     return mean, max(1.0 / float(weight.sum()), spread)
 
 
 def _squared_error(distance: float, sampled: float, least: float) -> float:
-    """The squared error of an answer at a squared distance from a sampler with a known squared error.
+    """Return the squared error of an answer, from its squared distance to a sampler with a known squared error.
 
     Args:
-        distance: mean squared distance of the two.
-        sampled: squared error of the sampler.
-        least: the least share of the distance that is put down to the answer.
+        distance: the mean squared distance of the two.
+        sampled: the squared error of the sampler.
+        least: the least share of the distance that counts as the answer's error.
     """
     return max(distance - sampled, least * distance, 1e-18)
 
 
-def _together(samplers: Sequence[LadderRung]) -> LadderRung | None:
-    """Several samplers as one: each has a weight of one over its squared error."""
+def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
+    """Return several samplers as one, each weighted by one over its squared error; None for an empty list."""
     if len(samplers) < 2:
         return samplers[0] if samplers else None
-    errors = np.stack([_values(r.estimate.standard_errors) for r in samplers])
+    errors = np.stack([_values(a.estimate.standard_errors) for a in samplers])
     weight = 1.0 / np.maximum(np.mean(errors**2, axis=1), 1e-18)
     weight /= weight.sum()
-    values = weight @ np.stack([_values(r.estimate.marginals) for r in samplers])
+    values = weight @ np.stack([_values(a.estimate.marginals) for a in samplers])
     best = samplers[int(np.argmax(weight))]
     ptr = best.estimate.marginals.ptr  # type: ignore[union-attr]
     together = np.sqrt((weight**2) @ errors**2)
     estimate = replace(best.estimate, marginals=Marginals(values, ptr), standard_errors=Marginals(together, ptr))
-    return LadderRung(best.spec, estimate, best.seconds)
+    return LadderAnswer(best.solver, estimate, best.seconds)
 
 
-def _mixed_name(weight: float, sampled: LadderRung, other: LadderRung) -> str:
+def _mixed_name(weight: float, sampled: LadderAnswer, other: LadderAnswer) -> str:
     if weight > 0.98:
-        return sampled.spec
-    return other.spec if weight < 0.02 else f"{sampled.spec} and {other.spec}"
+        return str(sampled.solver)
+    return str(other.solver) if weight < 0.02 else f"{sampled.solver} and {other.solver}"
 
 
 def _values(marginals: Marginals | None) -> FloatArray:
@@ -169,8 +166,8 @@ def _number(value: float | None) -> float:
     return value
 
 
-def _trust(rung: LadderRung) -> tuple[bool, int]:
-    """An order of answers that no sampler has judged: sound ones first, then by what is known of methods."""
+def _trust(answer: LadderAnswer) -> tuple[bool, int]:
+    """Return the rank of an answer that no sampler has judged: finite answers first, then by the method."""
     order = ("mini-buckets", "bp", "fe-net", "regions", "blocks")
-    sound = rung.estimate.status is not Status.NON_FINITE
-    return sound, order.index(rung.name) if rung.name in order else -1
+    finite = answer.estimate.status is not Status.NON_FINITE
+    return finite, order.index(answer.solver.name) if answer.solver.name in order else -1

@@ -1,4 +1,4 @@
-"""MAP by a portfolio of methods that help each other: belief propagation starts, search improves, bounds certify."""
+"""MAP by a portfolio of methods: belief propagation gives a start, search improves it, and bounds certify it."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 
     Worker = Literal["search", "dual", "branching"]
 
-_CYCLE_STALL_SWEEPS = 300  # The fall of a bound with cycles is measured over this many sweeps.
-_ROUNDING = 1e-12  # A bound whose fall is no more than this share of itself has stalled too: it is rounding.
-_PATIENCE = 400  # The search counts as done after this many phases without success.
+_CYCLE_STALL_SWEEPS = 300  # Sweeps over which the fall of a bound with cycles is measured. Chosen by hand.
+_ROUNDING = 1e-12  # The relative fall of a bound that counts as rounding, so that the bound has stalled.
+_PATIENCE = 400  # Phases of search without success after which the search counts as done. Chosen by hand.
 
 
 def without_cheap_variables(graph: FactorGraph) -> ShrunkGraph | None:
-    """The graph that the portfolio works on; None when no assignment is possible.
+    """Return the graph that the portfolio works on; None if no assignment is possible.
 
-    A graph of pairs stays one of pairs: cycles of pairs give the best bounds there.
+    A pairwise graph stays pairwise, because cycles of pairs then give the best bounds.
     """
     pairs = int(np.diff(graph.structure.scope_ptr).max(initial=0)) <= 2
     return shrink(graph, widest=2) if pairs else shrink(graph)
 
 
 class MapPortfolio:
-    """The state of the portfolio on one graph: the best assignment, the lowest bound, and who works on them.
+    """The state of the portfolio on one graph: the best assignment, the lowest bound, and the workers on both.
 
-    It works on what is left of the graph when cheap variables are eliminated; answers go back through `shrunk`.
+    It works on the rest of the graph after cheap variables are eliminated; answers go back through `shrunk`.
 
     Args:
-        shrunk: what is left of the graph, with at least one variable.
+        shrunk: the rest of the graph, with at least one variable.
         context: the seed and the clock of the call.
-        gap: the relative gap between bound and score that counts as none.
+        gap: the relative gap between bound and score that counts as closed.
     """
 
     def __init__(self, shrunk: ShrunkGraph, context: SolveContext, gap: float) -> None:
@@ -62,16 +62,16 @@ class MapPortfolio:
         self._renew_score()
         self.plain = VariableAscent(self.flat)
         self.dual: VariableAscent | CycleAscent | None = self.plain
-        self.stall = Stall(PLAIN_STALL_SWEEPS, LEAST_FALL, _ROUNDING)  # This watches the bounds of the present dual.
-        self.branching: BranchWorker | None = None  # It begins when the first bound has stalled.
-        self.sweeps = 0  # This is the number of sweeps of all duals.
-        self.idle = 0  # This is the number of search phases since the last success.
-        self.spent: dict[Worker, float] = {"search": 0.0, "dual": 0.0, "branching": 0.0}  # Seconds of each worker.
+        self.stall = Stall(PLAIN_STALL_SWEEPS, LEAST_FALL, _ROUNDING)  # watches the bounds of the current dual
+        self.branching: BranchWorker | None = None  # It starts when the first bound has stalled.
+        self.sweeps = 0  # the number of sweeps of all duals
+        self.idle = 0  # the number of search phases since the last success
+        self.spent: dict[Worker, float] = {"search": 0.0, "dual": 0.0, "branching": 0.0}  # seconds of each worker
 
     def solve(self, seconds: float) -> Estimate:
-        """Search and bound by turns of equal time, until they meet or time is up; may be called again to go on.
+        """Search and bound in turns of equal time, until they meet or time is up; call it again to continue.
 
-        Without a deadline it also ends when nobody has moved for long; with one, the time is there to be used.
+        Without a deadline it also ends when no worker has made progress for long.
         """
         clock = self.context.clock
         end = clock.seconds + seconds
@@ -95,39 +95,39 @@ class MapPortfolio:
 
     @property
     def proven(self) -> bool:
-        """The bound has come down to the score."""
+        """Whether the bound has reached the score."""
         return np.isfinite(self.bound) and self.bound - self.score <= self.gap * max(1.0, abs(self.bound))
 
     def _is_stuck(self, left: float) -> bool:
-        """No bound will come down any more within `left` seconds."""
+        """Return whether no bound should fall any further within `left` seconds."""
         return (
-            self.dual is None and self.branching is not None and self.branching.hopeless(self.bound, self.score, left)
+            self.dual is None and self.branching is not None and self.branching.too_slow(self.bound, self.score, left)
         )
 
     def _renew_score(self) -> None:
-        """The log score of the best assignment in full precision, -inf when it has probability zero."""
+        """Compute the log score of the best assignment in full precision; -inf if it has probability zero."""
         self.score = self.shrunk.original.log_score(self.shrunk.assignment(self.search.best))
 
     def _start(self) -> IntArray:
-        """The better decoding of damped max-product messages."""
+        """Return the better decoding of damped max-product messages."""
         return max(max_product(self.flat, self.context)[0], key=self.shrunk.graph.log_score)
 
     def offer(self, assignment: IntArray, bound: float | None) -> None:
-        """Take an assignment [V] of the graph before it was shrunk, of positive probability, and an upper bound."""
+        """Take an assignment [V] of positive probability of the original graph, and an upper bound."""
         self._offer([self.shrunk.states(assignment)])
         if bound is not None:
             self.bound = min(self.bound, bound)
 
     def _turn(self, left: float) -> None:
-        """Let the worker go on that has had the least time for its weight."""
+        """Give a turn to the worker with the least time for its weight."""
         weight: dict[Worker, float] = {"search": 1.0}
         if self.dual is not None:
             weight["dual"] = 1.0
         if self.branching is not None:
-            least = 0.0 if self.dual is not None else 1.0  # Without a dual nobody else can close the gap.
+            least = 0.0 if self.dual is not None else 1.0  # Without a dual no other worker can close the gap.
             weight["branching"] = max(least, self.branching.weight(self.bound, self.score, left))
         worker = min(weight, key=lambda w: self.spent[w] / weight[w])
-        start = self.context.clock.seconds  # This clock stands still while kernels compile.
+        start = self.context.clock.seconds  # The clock stands still while kernels compile.
         if worker == "dual":
             self._lower_bound_once()
         elif worker == "branching":
@@ -140,13 +140,13 @@ class MapPortfolio:
         self.spent[worker] += self.context.clock.seconds - start
 
     def _lower_bound_once(self) -> None:
-        """Sweep the present dual once; see whether another one, and branch and bound, should begin."""
+        """Sweep the current dual once; start the next dual, or branch and bound, if it is time."""
         assert self.dual is not None
         self.sweeps += 1
         self.bound = min(self.bound, self.dual.sweep())
         self.stall.add(self.bound)
         if np.isneginf(self.bound):
-            return  # Nothing is possible, so there is no assignment to read off.
+            return  # No assignment is possible, so there is nothing to decode.
         if self.sweeps & (self.sweeps - 1) == 0 or self.sweeps % 32 == 0:  # Decode often at first, then less.
             self._offer(self.dual.candidates())
         if self.stall.stalled(self.bound - self.score):
@@ -156,7 +156,7 @@ class MapPortfolio:
             self.spent["branching"] = min(self.spent.values())
 
     def _next_dual(self) -> None:
-        """A stalled bound is tightened along frustrated cycles, where all factors are pairs; then it stays."""
+        """Tighten a stalled bound along frustrated cycles if the graph is pairwise; otherwise leave it."""
         self.dual = CycleAscent(self.flat) if self.pairwise and isinstance(self.dual, VariableAscent) else None
         self.stall = Stall(_CYCLE_STALL_SWEEPS, LEAST_FALL, _ROUNDING)
 

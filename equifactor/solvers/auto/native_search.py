@@ -1,4 +1,4 @@
-"""MAP by the methods that take factors of every kind as they are, before tables and where there can be none."""
+"""MAP on structured factors as they are, before dense tables are tried or if they are too large."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ from equifactor.solving.estimate import Estimate
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
-    from equifactor.solving.solver import SolveContext
+    from equifactor.solving.solver import SolveContext, Solver
 
-# Search improves the assignment, dual ascent the bound; each has its share of the time that is left then.
-HELPERS = (("local-search", 0.6), ("mplp", 0.8))
-_BP_ITERATIONS = 200  # Max-product makes at most this many iterations.
-_BP_BURST = 20  # The clock is looked at after this many iterations of max-product.
+_SEARCH_SHARE = 0.6  # The share of the time left for local search, which improves the assignment. Chosen by hand.
+_DUAL_SHARE = 0.8  # The share of the time left for dual ascent, which improves the bound. Chosen by hand.
+_BP_ITERATIONS = 200  # Iterations of max-product at most. Chosen by hand.
+_BP_PART = 20  # Iterations of max-product between two checks of the clock. Chosen by hand.
 
 
 def max_product(flat: FlatGraph[np.ndarray], context: SolveContext) -> tuple[list[IntArray], FloatArray]:
-    """Two decodings [V] of damped max-product messages on one graph of factors of any kind, and a bound [1]."""
+    """Return two decodings [V] of damped max-product messages on one graph of any factors, and an upper bound [1]."""
     settings = BpSettings("max", "parallel", 0.5, 1e-6, context.seed)
     engine = new_engine(flat, settings, context, "numba")
     change = np.inf
-    for _ in range(_BP_ITERATIONS // _BP_BURST):
+    for _ in range(_BP_ITERATIONS // _BP_PART):
         if change <= settings.tolerance or context.clock.stopped:
             break
-        change = float(engine.sweep(_BP_BURST).max(initial=0.0))
+        change = float(engine.sweep(_BP_PART).max(initial=0.0))
     answers = engine.answers()
     return [answers.states, sequential_states(flat, engine.messages())], answers.upper_bound
 
 
 def native_best(graph: FactorGraph, seconds: float, gap: float, context: SolveContext) -> Estimate:
-    """The best assignment of a graph as it is, and the lowest bound, in about `seconds`.
+    """Return the best assignment of a graph with its factors as they are, and the lowest bound, in about `seconds`.
 
     Args:
-        graph: factors of any kind.
-        seconds: for all methods together.
-        gap: the relative gap between bound and score that counts as none.
+        graph: a graph with factors of any kind.
+        seconds: the time of all methods together.
+        gap: the relative gap between bound and score that counts as closed.
         context: the seed and the clock of the call.
     """
-    from equifactor.solving.registry import parse_solver
+    from equifactor.solvers.duals.duals import Mplp
+    from equifactor.solvers.search.local_search import LocalSearchSolver
 
     clock = Clock(seconds, whole=context.clock)
     flat = compile(graph)
@@ -55,18 +56,18 @@ def native_best(graph: FactorGraph, seconds: float, gap: float, context: SolveCo
     found = [flat.assignments(states)[0] for states in decoded]
     best = max(found, key=graph.log_score)
     bound, done = float(bounds[0]), ["max-product decoding"]
-    for name, share in HELPERS:
+    helpers: tuple[tuple[Solver, float], ...] = (LocalSearchSolver(), _SEARCH_SHARE), (Mplp(), _DUAL_SHARE)
+    for solver, share in helpers:
         score = float(graph.log_score(best))
         if clock.stopped or _closed(bound, score, gap):
             break
-        solver = parse_solver(name)
-        if not solver.any_kind:
+        if not solver.takes_kinds_of(graph):
             continue
         part = replace(context, clock=Clock(share * clock.left, whole=clock))
         estimate = solver.run([graph], Task.MAP, part)[0]
         if estimate.status is Status.ZERO_PROBABILITY:
             return estimate
-        done.append(name)
+        done.append(solver.name)
         if estimate.assignment is not None and graph.log_score(estimate.assignment) > score:
             best = estimate.assignment
         if estimate.upper_bound is not None:

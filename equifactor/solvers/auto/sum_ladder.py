@@ -1,6 +1,6 @@
-"""Marginals and ln Z where elimination does not fit: methods from quick to slow, until the time is up.
+"""Marginals and ln Z if elimination does not fit: solvers from quick to slow, until the time is up.
 
-Each rung of the ladder is a solver with a share of the time; `ladder_answers.py` makes one answer of all.
+Each solver gets a share of the time left; `ladder_answers.py` makes one answer of all.
 """
 
 from __future__ import annotations
@@ -10,134 +10,171 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from equifactor.base.budget import Budget, Refusal
 from equifactor.base.clock import Clock
 from equifactor.base.status import Status, Task
-from equifactor.solvers.auto.ladder_answers import LadderRung, best_log_z, best_marginals
+from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
-from equifactor.solving.estimate import Estimate
-from equifactor.solving.registry import parse_solver
+from equifactor.solving.ladder import Ladder, Step, Steps
 
 if TYPE_CHECKING:
     from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph import FactorGraph
-    from equifactor.solving.solver import SolveContext
+    from equifactor.solving.estimate import Estimate
+    from equifactor.solving.solver import SolveContext, Solver
 
-_CONDITIONING_SHARE = 0.8  # A sum over a cutset may take this share of the time left, by its pace at the beginning.
-_HOPE = 4.0  # It is begun where the estimate is this many times as long: zeros may make it faster.
-_GOOD = 5e-4  # Where its marginals have no larger standard error, nothing else is run.
-_REGION_SHARE = 0.15  # Regions get this share of the time left, as the sampler after them gains more by time.
-_TABLES = 2.0**-6  # GiB of tables for rungs after the sum over a cutset: with more, they get slower and no better.
-_BOUND_SHARE = 0.5  # Certified bounds on ln Z get this share of the time left.
-_LEAST_SECONDS = 0.05  # A rung is not begun with less time than this.
+_CUTSET_SHARE = 0.8  # The share of the time left for a sum over a cutset, by its pace at the beginning. By hand.
+_ACCEPTED_OVERRUN = 4.0  # A sum starts if its estimate is at most this many times its time: zeros may make it faster.
+_GOOD_ERROR = 5e-4  # The standard error of marginals below which nothing else is run. Chosen by hand.
+_REGION_SHARE = 0.15  # The share of the time left for regions: the sampler after them gains more from time.
+_MOST_TABLES = 2.0**-6  # GiB of tables for solvers after the cutset: with more, they get slower and not better.
+_BOUND_SHARE = 0.5  # The share of the time left for certified bounds on ln Z. Chosen by hand.
+_MEAN_FIELD_SHARE = 0.5  # The share of the time left for a lower bound without dense tables. Chosen by hand.
+_TREE_SHARE = 0.9  # The share of the time left for an upper bound without dense tables. Chosen by hand.
+_LEAST_SECONDS = 0.05  # A solver is not started with less time than this. Chosen by hand.
+_STREAM = 7919  # The distance of the seeds of samplers that run side by side: a prime, so that seeds do not meet.
 
 
 @dataclass(frozen=True)
 class LadderLimits:
-    """What a climb may use beside time: GiB of tables, and threads."""
+    """What a ladder may use beside time."""
 
-    memory: float
-    cores: int = 1
+    memory: float  # GiB of tables
+    cores: int = 1  # threads
 
 
 @dataclass
 class SumLadder:
-    """The climb for one graph.
+    """The ladder of solvers for one graph.
 
     Args:
         graph: the model, with factors of any kind.
-        form: the model in tables, or a sentence that says why there is none.
+        form: the model with dense tables alone, or why that is not possible.
         task: MAR or PR.
         context: its clock is the whole time for this graph.
         limits: what may be used beside time.
-        rungs: what message passing or a network have said already; it grows.
+        answers: the answers so far, at first those of message passing or a network.
     """
 
     graph: FactorGraph
-    form: LoweredGraph | str
+    form: LoweredGraph | Refusal
     task: Task
     context: SolveContext
     limits: LadderLimits
-    rungs: list[LadderRung] = field(default_factory=list)
+    answers: list[LadderAnswer] = field(default_factory=list)
 
-    def climb(self) -> Estimate:
-        """The best answer and how it was found."""
-        clock = self.context.clock
-        if isinstance(self.form, str):
-            if self.task is Task.PR:  # Sums over tables are out of reach; these bounds need none.
-                self._run("meanfield", 0.5)
-                self._run("trw", 0.9)
-        else:
-            self._climb_tables()
-            for rung in self.rungs:
-                if rung.estimate.status in (Status.EXACT, Status.ZERO_PROBABILITY):
-                    return self._said(rung.estimate, rung.spec, "")
-        answer, spec, error = best_marginals(self.rungs) if self.task is Task.MAR else best_log_z(self.rungs)
-        return self._said(replace(answer, status=clock.status or answer.status), spec, error)
+    def run(self) -> Estimate:
+        """Run the solvers and return the best answer, with a message about how it was found."""
+        clock, budget = self.context.clock, Budget(self.context.clock)
+        cores = 1 if isinstance(self.form, Refusal) else self.limits.cores
+        with ThreadPoolExecutor(cores) as threads:
+            others = [
+                threads.submit(self._run_solver, self._sampler(), 1.0, stream)
+                for stream in range(1, cores)
+                if budget.worth_starting(_LEAST_SECONDS)
+            ]
+            Ladder(self._steps(), budget).run()
+            self.answers += [other.result() for other in others]
+        if not isinstance(self.form, Refusal):
+            for answer in self.answers:
+                if answer.estimate.status in (Status.EXACT, Status.ZERO_PROBABILITY):
+                    return self._described(answer.estimate, str(answer.solver), "")
+        best = best_marginals if self.task is Task.MAR else best_log_z
+        estimate, chosen, error = best(self.answers)
+        return self._described(replace(estimate, status=clock.status or estimate.status), chosen, error)
 
     def by_cutset(self) -> Estimate | None:
-        """The answer by a sum over a cutset where that is exact, or nearly so, in the time; a lesser one is a rung."""
-        from equifactor.graph.reduction import to_free_part
-        from equifactor.solvers.sampling.conditioning import best_cutset, seconds_of, sum_all
+        """Return the answer of a sum over a cutset if it is exact, or nearly so, in the time.
 
-        clock = self.context.clock
-        if isinstance(self.form, str) or clock.left < _LEAST_SECONDS:
+        A worse answer is added to the answers of the ladder.
+        """
+        from equifactor.graph.reduction import to_free_part
+        from equifactor.solvers.cutsets.conditioning import Conditioning, best_cutset, seconds_of, sum_all
+
+        clock, budget = self.context.clock, Budget(self.context.clock)
+        if isinstance(self.form, Refusal) or not budget.worth_starting(_LEAST_SECONDS):
             return None
         reduced = to_free_part(self.form.graph)
         if reduced is None:
             return None
-        begin, within = clock.seconds, _CONDITIONING_SHARE * clock.left
+        begin, within = clock.seconds, _CUTSET_SHARE * clock.left
         cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed, within)
-        if seconds_of(cut, self.task) > _HOPE * within:
+        if budget.time_for(seconds_of(cut, self.task)) > _ACCEPTED_OVERRUN * within:
             return None
         found = sum_all(reduced, cut, self.task, self.context, within)
-        if found is None:
+        if isinstance(found, Refusal):
             return None
         found = self.form.estimate(found)
-        if found.status is Status.EXACT or float(found.stats.get("max_standard_error", math.inf)) < _GOOD:
-            return self._said(found, "conditioning", "")
+        solver = Conditioning(memory_limit=self.limits.memory)
+        if found.status is Status.EXACT or float(found.stats.get("max_standard_error", math.inf)) < _GOOD_ERROR:
+            return self._described(found, str(solver), "")
         if found.standard_errors is not None:
-            self.rungs.append(LadderRung("conditioning", found, clock.seconds - begin))
+            self.answers.append(LadderAnswer(solver, found, clock.seconds - begin))
         return None
 
-    def _climb_tables(self) -> None:
-        """Bounds, regions, and then samples to the end; with more cores, samples from the beginning as well."""
-        memory = f"memory_limit={min(self.limits.memory / self.limits.cores, _TABLES):g}"
-        samples = f"blocks({memory}, enumerate=false)"
-        with ThreadPoolExecutor(self.limits.cores) as threads:
-            others = [threads.submit(self._run, samples, 1.0, n) for n in range(1, self.limits.cores)]
-            if self.task is Task.PR:
-                self._run(f"mini-buckets({memory})", _BOUND_SHARE)
-            self._run(f"regions({memory})", _REGION_SHARE)
-            if self.rungs[-1].estimate.status is not Status.EXACT:
-                self._run(samples, 1.0)
-                sampled = self.rungs[-1].estimate
-                if sampled.marginals is None and sampled.log_z is None:  # It had too little time, or found no start.
-                    self._run(f"regions({memory})", 1.0)
-            for other in others:
-                other.result()
+    def _steps(self) -> Steps[LadderAnswer]:
+        """Offer bounds, regions, and a sampler for the rest of the time.
 
-    def _run(self, spec: str, share: float, stream: int = 0) -> None:
-        """Add a rung where there is time for it; samplers of one climb have different streams of random numbers."""
-        clock = self.context.clock
-        if share * clock.left < _LEAST_SECONDS:
+        A graph that cannot have dense tables gets bounds on ln Z alone.
+        """
+        from equifactor.solvers.bounds.mini_buckets import WeightedMiniBuckets
+        from equifactor.solvers.messages.meanfield import MeanField
+        from equifactor.solvers.messages.trw import TreeReweighted
+        from equifactor.solvers.regions.bounded_regions import Regions
+
+        if isinstance(self.form, Refusal):
+            if self.task is Task.PR:
+                yield self._step(MeanField(), _MEAN_FIELD_SHARE)
+                yield self._step(TreeReweighted(), _TREE_SHARE)
             return
+        if self.task is Task.PR:
+            yield self._step(WeightedMiniBuckets(memory_limit=self._tables), _BOUND_SHARE)
+        regions = Regions(memory_limit=self._tables)
+        found = yield self._step(regions, _REGION_SHARE)
+        if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
+            return
+        sampled = yield self._step(self._sampler(), 1.0)
+        if isinstance(sampled, LadderAnswer) and sampled.estimate.marginals is None and sampled.estimate.log_z is None:
+            yield self._step(regions, 1.0)  # The sampler had too little time, or found nothing to start from.
+
+    @property
+    def _tables(self) -> float:
+        """GiB of tables for one solver."""
+        return min(self.limits.memory / self.limits.cores, _MOST_TABLES)
+
+    def _sampler(self) -> Solver:
+        from equifactor.solvers.sampling.blocks import BlockSampling
+
+        return BlockSampling(memory_limit=self._tables, enumerate=False)
+
+    def _step(self, solver: Solver, share: float) -> Step[LadderAnswer]:
+        def run() -> LadderAnswer:
+            answer = self._run_solver(solver, share)
+            self.answers.append(answer)
+            return answer
+
+        return Step(run=run, work=_LEAST_SECONDS, share=share)
+
+    def _run_solver(self, solver: Solver, share: float, stream: int = 0) -> LadderAnswer:
+        """Run a solver in a share of the time left. Samplers side by side have different streams of random numbers."""
+        clock = self.context.clock
         begin = clock.seconds
         part = replace(
-            self.context, clock=clock if share == 1.0 else clock.part(share), seed=self.context.seed + 7919 * stream
+            self.context, clock=clock if share == 1.0 else clock.part(share), seed=self.context.seed + _STREAM * stream
         )
-        estimate = run_any_kind(parse_solver(spec), [self.graph], self.task, part)[0]
-        self.rungs.append(LadderRung(spec, estimate, clock.seconds - begin))
+        estimate = run_any_kind(solver, [self.graph], self.task, part)[0]
+        return LadderAnswer(solver, estimate, clock.seconds - begin)
 
-    def _said(self, estimate: Estimate, spec: str, error: str) -> Estimate:
-        """The estimate with the ladder that was climbed, and why it ended, in its message."""
-        climbed = f"Climbed: {', '.join(map(str, self.rungs))}." if self.rungs else ""
-        message = " ".join(filter(None, (error, climbed, estimate.message)))
-        stats = {**estimate.stats, "ladder": [str(rung) for rung in self.rungs], "chosen": spec}
+    def _described(self, estimate: Estimate, chosen: str, error: str) -> Estimate:
+        """Return the estimate with its error and the solvers that ran in its message."""
+        ran = f"Solvers run: {', '.join(map(str, self.answers))}." if self.answers else ""
+        message = " ".join(filter(None, (error, ran, estimate.message)))
+        stats = {**estimate.stats, "ladder": [str(answer) for answer in self.answers], "chosen": chosen}
         return replace(estimate, message=message, stats=stats)
 
 
 def share_of_time(context: SolveContext, graphs_left: int, end: float) -> SolveContext:
-    """The context for the next of some graphs that share the time until `end` on the clock of the call."""
+    """Return the context for the next of some graphs that share the time until `end` on the clock of the call."""
     clock = context.clock
     left = min(clock.left, end - clock.seconds)
     return replace(context, clock=Clock(max(0.0, left) / graphs_left, whole=clock))

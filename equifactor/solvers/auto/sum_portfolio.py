@@ -1,4 +1,4 @@
-"""Marginals and ln Z where exact inference does not fit: runs of belief propagation, a trained network, bounds."""
+"""Quick marginals and ln Z if exact inference does not fit: runs of belief propagation, and a trained network."""
 
 from __future__ import annotations
 
@@ -9,78 +9,84 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import GIB, Budget, Refusal, Seconds
 from equifactor.base.optional_packages import is_installed
 from equifactor.base.status import Status, Task
-from equifactor.solvers.auto.table_forms import has_kinds, run_any_kind, table_forms
+from equifactor.solvers.auto.table_forms import run_any_kind, table_forms
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solving.solver import SolveContext
+    from equifactor.solvers.messages.bp import BeliefPropagation
+    from equifactor.solving.solver import SolveContext, Solver
 
-# The first is a good guess for a batch; a single graph is worth the others, since loopy graphs have several fixed
-# points and the one of highest Bethe ln Z is usually closest to the truth.
-TRIES = (
-    "bp(iterations=1000, damping=0.5)",
-    "bp(iterations=200, schedule=residual)",
-    "bp(iterations=500, damping=0.5, schedule=residual)",
-)
-LEARNED = "fe-net"
-_BP_SHARE = 0.5  # BP may take this share of the time left where the network may need the rest.
-_IMPORT = 3.0  # Loading torch may take this many seconds.
-_SECONDS = 8e-5  # The network takes this many seconds per edge state on one core, all steps together.
-_BYTES = 2500  # The network needs this much memory per edge state.
-_MEMORY = 4 * 2**30  # The network may use this many bytes.
+_BP_SHARE = 0.5  # The share of the time left for BP if the network may need the rest. Chosen by hand.
+_BYTES = 2500  # Bytes that the network needs for an edge state.
+_MEMORY = 4 * GIB  # Bytes that the network may use. Chosen by hand.
 
 
-def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[tuple[Estimate, str]]:
-    """An answer and its solver for each graph: BP, and for marginals the network wherever BP fails.
+def bp_tries() -> tuple[BeliefPropagation, ...]:
+    """Return the runs of BP to compare.
 
-    A fixed point of BP found by the best of several runs is better than the network on most public models. Where there
-    is none, on strong couplings of both signs, or where beliefs vanish around near-certain loops, BP is certain and
-    wrong, and the network's KL is about a tenth.
+    The first is a good choice for a batch. A single graph gets all: loopy graphs have several fixed points, and the
+    one with the highest Bethe ln Z is usually closest to the truth.
     """
-    from equifactor.solving.registry import parse_solver
+    from equifactor.solvers.messages.bp import BeliefPropagation
 
+    return (
+        BeliefPropagation(iterations=1000, damping=0.5),
+        BeliefPropagation(iterations=200, schedule="residual"),
+        BeliefPropagation(iterations=500, damping=0.5, schedule="residual"),
+    )
+
+
+def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[tuple[Estimate, Solver]]:
+    """Return an answer and its solver for each graph: BP, and for marginals the network if BP fails.
+
+    The best of several fixed points of BP is better than the network on most public models. With strong couplings of
+    both signs BP has no fixed point, and around near-certain loops its beliefs vanish. There BP is certain and wrong,
+    and the KL of the network is about a tenth.
+    """
     learned = task is Task.MAR and is_installed("torch") and _fits(graphs, context)
     part = replace(context, clock=context.clock.part(_BP_SHARE)) if learned else context
     if len(graphs) == 1:
-        found = [best_of_runs(graphs[0], task, part)]
+        found: list[tuple[Estimate, Solver]] = [best_of_runs(graphs[0], task, part)]
     else:
-        found = [(e, TRIES[0]) for e in parse_solver(TRIES[0]).run(graphs, task, part)]
+        bp = bp_tries()[0]
+        found = [(e, bp) for e in bp.run(graphs, task, part)]
         for n, (estimate, _) in enumerate(found):
             if _failed(estimate) and not part.clock.stopped:
                 found[n] = best_of_runs(graphs[n], task, part)
     failed = [n for n, (estimate, _) in enumerate(found) if _failed(estimate)]
     if not learned or not failed or context.clock.stopped:
         return found
-    for n, answer in zip(failed, _learned([graphs[n] for n in failed], task, context), strict=True):
-        bp, spec = found[n]
+    from equifactor.solvers.learned.fe_net import FENetSolver
+
+    network = FENetSolver()
+    for n, answer in zip(failed, _learned(network, [graphs[n] for n in failed], task, context), strict=True):
+        before, solver = found[n]
         if answer.status in (Status.CONVERGED, Status.ITERATION_LIMIT):
-            found[n] = replace(answer, log_z=bp.log_z), LEARNED  # The answer for ln Z is that of the task PR.
-        else:  # It was cut short, or too large after all. BP answers, but whoever set a deadline wants to know.
-            found[n] = replace(bp, status=context.clock.status or bp.status), spec
+            found[n] = replace(answer, log_z=before.log_z), network  # The answer for ln Z is that of the task PR.
+        else:  # The network was cut short or is too large. BP answers, with the status of a missed deadline.
+            found[n] = replace(before, status=context.clock.status or before.status), solver
     return found
 
 
-def _learned(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-    """The answers of the network; `too-large` where it needs tables that do not fit."""
-    from equifactor.solving.registry import parse_solver
-
-    network = parse_solver(LEARNED)
-    if not network.any_kind and any(map(has_kinds, graphs)):
+def _learned(network: Solver, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    """Return the answers of the network; their status is `too-large` if it needs dense tables that do not fit."""
+    if not all(map(network.takes_kinds_of, graphs)):
         forms = table_forms(graphs, task)
-        lowered = [form.graph for form in forms if not isinstance(form, str)]
+        lowered = [form.graph for form in forms if not isinstance(form, Refusal)]
         if len(lowered) < len(forms) or not _fits(lowered, context):
             return [Estimate(status=Status.TOO_LARGE) for _ in graphs]
     return run_any_kind(network, graphs, task, context)
 
 
 def _fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
-    """Whether the network would be done in half of the time left, and has the memory."""
+    """Return whether the network should end within half of the time left, and fits memory."""
     states = sum(int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs)
-    seconds = _SECONDS * states + (0.0 if "torch" in sys.modules else _IMPORT)
-    return seconds < (1 - _BP_SHARE) * context.clock.left and _BYTES * states < _MEMORY
+    work = Seconds.NETWORK_STATE * states + (0.0 if "torch" in sys.modules else Seconds.TORCH_IMPORT)
+    return Budget(context.clock, memory=_MEMORY).worth_starting(work, 1 - _BP_SHARE, _BYTES * states)
 
 
 def _failed(estimate: Estimate) -> bool:
@@ -88,23 +94,21 @@ def _failed(estimate: Estimate) -> bool:
     return estimate.status in short or "vanished" in estimate.stats
 
 
-def best_of_runs(graph: FactorGraph, task: Task, context: SolveContext) -> tuple[Estimate, str]:
-    """The best run of BP and its solver: sound and settled before others, then the highest Bethe ln Z."""
-    from equifactor.solving.registry import parse_solver
-
-    runs: list[tuple[Estimate, str]] = []
-    residual = context.device == "cpu" and context.dtype == "float64"  # Only there are such schedules.
-    for spec in TRIES if residual else TRIES[:1]:
+def best_of_runs(graph: FactorGraph, task: Task, context: SolveContext) -> tuple[Estimate, Solver]:
+    """Return the best run of BP and its solver: settled runs first, then the highest Bethe ln Z."""
+    runs: list[tuple[Estimate, Solver]] = []
+    residual = context.device == "cpu" and context.dtype == "float64"  # Residual schedules exist only there.
+    for solver in bp_tries() if residual else bp_tries()[:1]:
         if runs and context.clock.stopped:
             break
-        estimate = parse_solver(spec).run([graph], task, context)[0]
+        estimate = solver.run([graph], task, context)[0]
         if estimate.status is Status.ZERO_PROBABILITY:
-            return estimate, spec
-        runs.append((estimate, spec))
+            return estimate, solver
+        runs.append((estimate, solver))
     return max(runs, key=_merit)
 
 
-def _merit(answer: tuple[Estimate, str]) -> tuple[bool, float]:
+def _merit(answer: tuple[Estimate, Solver]) -> tuple[bool, float]:
     estimate = answer[0]
     log_z = -np.inf if estimate.log_z is None else estimate.log_z
     settled = estimate.status is Status.CONVERGED and "vanished" not in estimate.stats

@@ -1,4 +1,4 @@
-"""Graphs with factors of any kind in the hands of methods that know tables only."""
+"""Graphs with structured factors for solvers that take dense tables only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Refusal
 from equifactor.base.errors import ModelError
 from equifactor.base.status import Task
 from equifactor.factors.lowered_graph import LoweredGraph, lower_all
@@ -18,40 +19,42 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray, Semiring
     from equifactor.solving.solver import SolveContext, Solver
 
-_SMALL = 2.0**-4  # The best states of auxiliary variables are found with at most this many GiB.
+_SMALL = 2.0**-4  # GiB of tables to find the best states of auxiliary variables. Chosen by hand.
 
 
 def has_kinds(graph: FactorGraph) -> bool:
-    """Whether some factors are no tables."""
+    """Return whether the graph has structured factors."""
     return graph.structure.kinds is not None
 
 
-def table_forms(graphs: Sequence[FactorGraph], task: Task) -> list[LoweredGraph | str]:
-    """Each graph in tables, or a sentence that says why there is none: its factors are too large for that."""
+def table_forms(graphs: Sequence[FactorGraph], task: Task) -> list[LoweredGraph | Refusal]:
+    """Return each graph with dense tables alone, or a refusal if its structured factors are too large for that."""
     semiring: Semiring = "max" if task is Task.MAP else "sum"
     try:
         return [*lower_all(graphs, semiring)]
     except ModelError as error:
         if len(graphs) == 1:
-            return [str(error)]
+            return [Refusal(str(error))]
     return [form for graph in graphs for form in table_forms([graph], task)]
 
 
 def cost_in_words(form: LoweredGraph) -> str:
-    """What the tables cost, to be put before a reason; empty where the graph had tables alone."""
+    """Return what the dense tables cost, as the beginning of a reason; empty if the graph had dense tables alone."""
     if form.graph is form.original:
         return ""
     entries = form.graph.structure.num_entries
-    return f"in tables ({form.num_auxiliary:,} auxiliary variables, {entries:,} table entries) "
+    return f"with dense tables ({form.num_auxiliary:,} auxiliary variables, {entries:,} table entries) "
 
 
 def run_any_kind(solver: Solver, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-    """Run a solver on graphs as they are where it takes them so, else on their tables; answers are over the graphs.
+    """Run a solver on graphs as they are if it takes structured factors, otherwise on their dense tables.
+
+    The answers are over the variables of the graphs.
 
     Raises:
-        ModelError: where tables are needed and would be too large.
+        ModelError: if dense tables are needed and would be too large.
     """
-    if solver.any_kind or not any(map(has_kinds, graphs)):
+    if all(map(solver.takes_kinds_of, graphs)):
         return solver.run(graphs, task, context)
     from equifactor.solving.running import estimates_of
 
@@ -59,9 +62,9 @@ def run_any_kind(solver: Solver, graphs: Sequence[FactorGraph], task: Task, cont
 
 
 def completed(form: LoweredGraph, assignment: IntArray, context: SolveContext) -> IntArray | None:
-    """[v] an assignment [V] of the original with the best states of the auxiliary variables; None where it has none.
+    """[v] an assignment [V] of the original with the best states of the auxiliary variables; None if impossible.
 
-    The states of auxiliary variables follow from those of the others almost always: a running parity has no choice.
+    The states of auxiliary variables almost always follow from those of the others, as in a running parity.
     """
     graph = form.graph
     if graph is form.original:

@@ -2,7 +2,7 @@
 
 q(x) = prod_B q_B(x_B). Each block in turn takes the q_B that is best given the others: the model over x_B alone, with
 E_q[ln f] in place of every factor f that reaches out of the block. Its ln Z and marginals come from elimination. Some
-variables may stay at one assignment, which makes slices of the factors around them: zeros do no harm there.
+variables may be fixed at one assignment, which slices the factors around them, so that zeros there do no harm.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import EPS
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.bounds.factor_layers import Growth, OrderedScopes, OutOfTime
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import Program
 
-_EPS = 2.0**-52
-_CERTAIN = 1e-6  # Variables of less entropy are not split.
-_STEPS = 8.0  # the single steps of a cluster besides its operands and states, each off by _EPS at most
+_CERTAIN = 1e-6  # Nats of entropy times shared factors below which a variable is not split. Chosen by hand.
+_STEPS = 8.0  # Operations of a cluster beside its operands and states, each with an error of `EPS` at most.
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,26 +32,26 @@ class FieldBlock:
     """The variables of one block and how the factors of the whole model fill its tables."""
 
     variables: IntArray  # [v] ascending
-    states: IntArray  # [x] their states among all
+    states: IntArray  # [x] their states among all states
     program: Program
     entries: IntArray  # [t] entries of the factors that touch the block
     into: IntArray  # [t] entry of the block's tables that each of them goes to
-    outside: IntArray  # [t, k] states of the variables outside of the block, X where there is none
-    within: IntArray  # [t, k] states of the variables inside, likewise
-    inside: IntArray  # [t] the state of one variable inside; the only one where the factor is crossing
+    outside: IntArray  # [t, k] states of the variables outside the block, padded with X
+    within: IntArray  # [t, k] states of the variables inside the block, padded with X
+    inside: IntArray  # [t] the state of one variable inside; a crossing factor has only one
     crossing: BoolArray  # [t] whether its factor reaches into another block
     num_entries: int  # entries of the block's tables
 
 
 class BlockField:
-    """Blocks over one graph without observed variables, and the present q.
+    """Blocks over one graph without observed variables, and the current q.
 
     Args:
         graph: the model; all variables have two states or more.
         scopes: its scopes along an order.
         most_bits: log2 of the entries that a cluster of a block may have.
         start: [V] an assignment of positive probability, at which q begins.
-        clock: when it stops while blocks are built, `OutOfTime` is raised.
+        clock: if it stops while blocks are built, `OutOfTime` is raised.
     """
 
     def __init__(
@@ -61,16 +61,16 @@ class BlockField:
         self.log_phi = graph.log_phi
         self._start = np.zeros(int(s.state_ptr[-1]) + 1)
         self._start[s.state_ptr[:-1] + start] = 1.0
-        self._start[-1] = 1.0  # the factor for a variable that is not there
+        self._start[-1] = 1.0  # the value at the padding X
         self.q = self._start.copy()
-        self.allowed = np.ones(len(self.q), bool)  # [X+1] states that q may use; without others it bounds a part of Z
+        self.allowed = np.ones(len(self.q), bool)  # [X+1] states for q; without some it bounds a part of Z
         self._zero = np.isneginf(graph.log_phi)
         self._finite = np.where(self._zero, 0.0, graph.log_phi)
         self._slots = _states_of_entries(s)
-        self.block_of = np.full(s.num_vars, -1)  # [V] the block of each variable, -1 where it stays fixed
+        self.block_of = np.full(s.num_vars, -1)  # [V] the block of each variable, -1 if it is fixed
         groups = self._choose(scopes, most_bits, clock)
         self.blocks = [self._compile(variables, clock) for variables in groups]
-        self._worth = np.full(len(groups), -np.inf)  # ln Z of each block, less what it counted for other blocks
+        self._worth = np.full(len(groups), -np.inf)  # ln Z of each block minus the terms of crossing factors
         touched = self._factors_by_blocks()
         self._between = touched > 1  # [F]
         self._crossing = np.flatnonzero(np.repeat(touched > 1, np.diff(s.table_ptr)))
@@ -79,13 +79,13 @@ class BlockField:
         self._slack = self._rounding()
 
     def begin(self, q: FloatArray | None) -> None:
-        """Begin anew: from the assignment, or where blocks may move from the marginals of another field [X+1]."""
+        """Restart from the assignment or, for variables in blocks, from the marginals of another field [X+1]."""
         moves = np.append(np.repeat(self.block_of >= 0, self.structure.card), False)
         self.q[:] = self._start if q is None else np.where(moves, q, self._start)
         self._worth[:] = -np.inf
 
     def update(self, number: int, clock: Clock) -> bool:
-        """Give one block its best q, given the others; False when the clock stopped it or nothing was possible."""
+        """Give one block its best q, given the others; return False if the clock stopped it or nothing was possible."""
         from equifactor.solvers.elimination.eliminate import sum_out
 
         block = self.blocks[number]
@@ -104,10 +104,10 @@ class BlockField:
         return True
 
     def doubtful(self) -> int | None:
-        """The variable that should be split next, None where there is none.
+        """Return the variable that should be split next; None if all are nearly certain.
 
-        What blocks lose is that they ignore each other: most where an uncertain variable has many factors in common
-        with other blocks.
+        Blocks lose most where they ignore each other: at an uncertain variable that shares many factors with other
+        blocks.
         """
         s = self.structure
         p = self.q[:-1]
@@ -119,10 +119,10 @@ class BlockField:
         return best if score[best] > _CERTAIN else None
 
     def bound(self) -> float:
-        """A lower bound on ln Z, once every block has been updated; what rounding may have added is taken off."""
+        """Return a lower bound on ln Z after every block was updated, minus the largest possible rounding error."""
         between = (self._finite[self._crossing] * self.q[self._slots[self._crossing]].prod(axis=1)).sum()
         total = float(self._worth.sum()) + float(between) + self._fixed_score
-        return total - self._slack - _EPS * abs(total)
+        return total - self._slack - EPS * abs(total)
 
     @property
     def largest(self) -> int:
@@ -135,7 +135,7 @@ class BlockField:
         return sum(float(b.program.message_sizes @ b.program.clusters.dim) for b in self.blocks)
 
     def _choose(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[IntArray]:
-        """Blocks until every variable is in one or stays fixed."""
+        """Choose blocks until every variable is in a block or fixed."""
         allowed = np.ones(scopes.num_vars, bool)
         groups: list[IntArray] = []
         while allowed.any():
@@ -148,10 +148,10 @@ class BlockField:
         return groups
 
     def _may_move(self, variables: IntArray) -> bool:
-        """Whether q can move these variables too: factors they share with blocks need no joint moments, have no zeros.
+        """Return whether these variables can form a block beside the others.
 
-        An average over two variables of one block would need their joint distribution, which is not kept, and one over
-        a zero is minus infinity.
+        A factor that they share with other blocks must not have two variables in the same block, because their joint
+        distribution is not kept. It must not have zeros, because its average would be minus infinity.
         """
         s = self.structure
         mine = np.zeros(s.num_vars, bool)
@@ -166,7 +166,7 @@ class BlockField:
         return not twice
 
     def _blocks_around(self, factor: int) -> list[int]:
-        """The blocks of a factor's variables, fixed ones left out."""
+        """Return the blocks of a factor's variables, without fixed variables."""
         s = self.structure
         around = self.block_of[s.scope_vars[s.scope_ptr[factor] : s.scope_ptr[factor + 1]]]
         return around[around >= 0].tolist()
@@ -179,7 +179,7 @@ class BlockField:
         return np.bincount(pairs[:, 0], minlength=s.num_factors)
 
     def _compile(self, variables: IntArray, clock: Clock) -> FieldBlock:
-        """The plan of a block. Cost O(T) and that of an elimination order."""
+        """Prepare a block. It costs O(T) and the planning of an elimination order."""
         from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
         from equifactor.solvers.elimination.program import build_program
 
@@ -193,7 +193,7 @@ class BlockField:
         factors = np.flatnonzero(count)
         small = Structure.build(s.card[variables], ptr_of(count[factors]), (np.cumsum(inside) - 1)[s.scope_vars[edges]])
         order = best_order(small, PlanningLimits(tries=8))
-        assert isinstance(order, Order)  # There are no limits that could make it hopeless.
+        assert isinstance(order, Order)  # Without limits there is always an order.
         sizes = np.diff(s.table_ptr)
         entries = np.flatnonzero(np.repeat(count > 0, sizes))
         row = np.repeat(np.arange(len(factors)), sizes[factors])
@@ -223,10 +223,10 @@ class BlockField:
         )
 
     def _rounding(self) -> float:
-        """What rounding may have added to the bound.
+        """Return how much rounding may have added to the bound.
 
-        A marginal or a ln Z is off, relative to itself, by _EPS for each operation of the elimination and for the sizes
-        of the logs that enter it; every log of a factor is weighted by such numbers at most three times.
+        The relative error of a marginal or of ln Z is `EPS` for each operation of the elimination, and for the sizes
+        of the logs in it. Every log of a factor is weighted by such numbers at most three times.
         """
         s = self.structure
         largest = np.maximum.reduceat(np.abs(self._finite), s.table_ptr[:-1]) if s.num_factors else np.zeros(0)
@@ -234,11 +234,11 @@ class BlockField:
         for block in self.blocks:
             clusters = block.program.clusters
             steps += float(clusters.in_ptr[-1] + clusters.dim.sum()) + _STEPS * len(clusters.dim)
-        return _EPS * (steps + size) * (4.0 * size + 4.0 * len(self.blocks) + 1.0)
+        return EPS * (steps + size) * (4.0 * size + 4.0 * len(self.blocks) + 1.0)
 
 
 def _states_of_entries(s: Structure) -> IntArray:
-    """[T, k] the state, among all, of each variable of each table entry; X where a factor has fewer variables."""
+    """[T, k] the state, among all states, of each variable of each table entry, padded with X."""
     most = int(s.arity.max(initial=0))
     sizes = np.diff(s.table_ptr)
     row = np.repeat(np.arange(s.num_factors), sizes)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
 
-LINK_BITS = 6.0  # Two clusters exchange a function of as many shared variables as have 64 joint states.
+LINK_BITS = 6.0  # log2 of the joint states of the shared variables on which two clusters exchange a function. By hand.
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Partition:
 
 
 def sizes_of(scopes: OrderedScopes, layers: list[Layer]) -> tuple[float, float]:
-    """Entries of all clusters of some layers, and of their messages, before anything is allocated."""
+    """Return the entries of all clusters of some layers, and of their messages, before anything is allocated."""
     entries, messages = 0.0, 0.0
     for layer in layers:
         inside = np.arange(layer.separators.shape[1]) < layer.width[:, None]
@@ -60,11 +60,11 @@ def sizes_of(scopes: OrderedScopes, layers: list[Layer]) -> tuple[float, float]:
 
 
 class _LayerClusters(NamedTuple):
-    """The clusters of all layers, bucket after bucket."""
+    """The clusters of all layers, bucket by bucket."""
 
-    tables: Structure  # their axes: what is eliminated last comes first, as in every message
+    tables: Structure  # their axes: the variable that is eliminated last comes first, as in every message
     variable: IntArray  # [C]
-    parent: IntArray  # [C] the cluster that gets its message, or -1
+    parent: IntArray  # [C] the cluster that gets the message, or -1
     cluster_of: IntArray  # [layers, V]
 
 
@@ -74,18 +74,18 @@ class _ClusterOperands(NamedTuple):
     cluster: IntArray  # [n]
     source: IntArray  # [n] first entry in `values`
     length: IntArray  # [n]
-    sign: FloatArray  # [n] what it counts
+    sign: FloatArray  # [n] the factor with which it is added
     below: IntArray  # [n] the cluster that sends it, or -1
     target: IntArray  # [n] first entry of its gradient, or -1
     item_ptr: IntArray  # [n+1]
-    items: IntArray  # its variables
-    steps: IntArray  # and its steps along them
+    items: IntArray  # the variables of each operand
+    steps: IntArray  # the strides of each operand along its variables
 
 
 def partition(structure: Structure, scopes: OrderedScopes, layers: list[Layer], clock: Clock) -> Partition:
-    """The clusters of all layers; factors that several layers hold are shared equally among them.
+    """Return the clusters of all layers; a factor that several layers hold is shared equally among them.
 
-    Raises `OutOfTime` when the clock stops.
+    Raises `OutOfTime` if the clock stops.
     """
     clusters = _clusters(scopes, layers)
     if clock.stopped:
@@ -128,7 +128,7 @@ def _clusters(scopes: OrderedScopes, layers: list[Layer]) -> _LayerClusters:
 
 
 def _links(clusters: _LayerClusters, scopes: OrderedScopes) -> tuple[IntArray, Structure]:
-    """[n, 2] pairs of clusters of one bucket, which make a tree of it, and the scopes of what they exchange."""
+    """[n, 2] pairs of clusters that make a tree of each bucket, and the scopes of the functions that they exchange."""
     from equifactor.solvers.bounds.layer_kernels import link_clusters
 
     tables = clusters.tables
@@ -168,7 +168,7 @@ def _messages(clusters: _LayerClusters, message: IntArray, dim: IntArray) -> _Cl
 
 
 def _shifts(links: IntArray, shifts: Structure, first_message: int, first_shift: int) -> list[_ClusterOperands]:
-    """Shifts at the clusters that get them, and at those that give them, whose gradients lie behind all the others."""
+    """Return the shifts at the clusters that get them, and at those that give them, whose gradients come last."""
     start, none = shifts.table_ptr[:-1], np.full(len(links), -1)
     return [
         _ClusterOperands(
@@ -182,7 +182,7 @@ def _shifts(links: IntArray, shifts: Structure, first_message: int, first_shift:
 
 
 def _buckets(clusters: _LayerClusters, parts: list[_ClusterOperands], message: IntArray, dim: IntArray) -> Buckets:
-    """The operands of all clusters, one cluster after the other."""
+    """Return the operands of all clusters, cluster by cluster."""
     from equifactor.solvers.bounds.layer_kernels import steps_along_axes
     from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
 

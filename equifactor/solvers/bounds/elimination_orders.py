@@ -1,7 +1,7 @@
-"""Orders to eliminate along when clusters must stay small: narrow ones are not always best then.
+"""Elimination orders for clusters of bounded size, for which narrow orders are not always best.
 
-A sweep from one side of a model to the other has wide frontiers that can be cut into strips, where an order of least
-fill meets its large clusters at the end, all at once. Which is better shows in a short trial.
+A sweep from one side of a model to the other has wide frontiers that can be divided into strips. An order of least fill
+meets its large clusters at the end, all at once. A short trial shows which order is better.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
 
-_TRIES = 8  # orders of least fill to try
+_TRIES = 8  # Orders of least fill that are tried. Chosen by hand.
 
 
 def candidate_orders(structure: Structure, most_work: float, seed: int) -> Iterator[tuple[str, IntArray]]:
-    """Names and orders [V]: by least fill, as the model lists its variables, by breadth.
+    """Yield names and orders [V]: by least fill, as the model lists its variables, and by breadth.
 
     Args:
         structure: the model.
-        most_work: list operations for the order of least fill, about 1e8 per second; it is left out when they run out.
-        seed: seed of the random choices.
+        most_work: list operations for the order of least fill; it is left out if it needs more.
+        seed: the seed of the random choices.
     """
     from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
 
@@ -36,7 +36,7 @@ def candidate_orders(structure: Structure, most_work: float, seed: int) -> Itera
 
 
 def by_breadth(structure: Structure) -> IntArray:
-    """[V] variables by their distance from one that is far from another, component by component."""
+    """[V] variables by their distance from a variable at the edge of the graph, component by component."""
     from equifactor.solvers.elimination import order_kernels as kernels
 
     ptr, adj = kernels.adjacency(structure.num_vars, structure.scope_ptr, structure.scope_vars)
@@ -53,7 +53,7 @@ def by_breadth(structure: Structure) -> IntArray:
 
 
 def _walk(start: int, neighbours: list[list[int]]) -> list[int]:
-    """What can be reached, nearest first, those of few neighbours before others."""
+    """Return the variables that can be reached, nearest first; at each step those with few neighbours first."""
     found, seen = [start], {start}
     for v in found:
         fresh = [u for u in neighbours[v] if u not in seen]

@@ -1,8 +1,8 @@
 """Layers: sets of factors, each of bounded width along one common order, that together hold every factor.
 
-A layer is to a mini-bucket what a sheet is to a book: the clusters of one layer form an exact elimination, and a
-variable has one cluster in every layer that holds it. Layers that overlap as much as their width allows make tighter
-bounds than buckets that are split one by one: five times on a 20x20 grid at the same cluster size.
+The clusters of one layer form an exact elimination, and a variable has one cluster in every layer that holds it. Layers
+that overlap as much as their width allows give tighter bounds than buckets that are split one by one: the gap is a
+fifth on a 20x20 grid at the same cluster size.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.structure import Structure
 
-LEAST_LAYERS = 4
-_LOOKS = 4096  # additions between two looks at the clock
-_ROUNDING = 1e-9  # of sums of logs of cardinalities
+BITS_MORE = 2.0  # log2 of the growth of clusters from one size to the next, or room for one variable. By hand.
+LEAST_LAYERS = 4  # Layers at least if one does not hold all factors; see `cover` for a measurement.
+_CHECK_EVERY = 4096  # Additions between two checks of the clock. Chosen by hand.
+_ROUNDING = 1e-9  # The error that is allowed in sums of logs of cardinalities.
 
 
 class OutOfTime(Exception):  # noqa: N818 - nothing went wrong
-    """The clock stopped while something was being built; what it was is of no use."""
+    """The clock stopped while layers or blocks were built, which are useless if incomplete."""
 
 
 @dataclass(frozen=True, eq=False)
 class Layer:
     """Some factors and the clusters that their elimination makes; variables are places in the order."""
 
-    factors: BoolArray  # [F] those it holds
-    variables: BoolArray  # [V] those that occur in them
+    factors: BoolArray  # [F] the factors that it holds
+    variables: BoolArray  # [V] the variables that occur in them
     separators: IntArray  # [V, W] the other variables of each cluster, ascending
-    width: IntArray  # [V] how many there are
+    width: IntArray  # [V] the size of each separator
 
 
 class OrderedScopes:
@@ -58,7 +59,7 @@ class OrderedScopes:
         self.bits = np.log2(self.card)
         place = self.place[structure.scope_vars]
         factor = structure.factor_of_edge
-        self.edge = np.lexsort((place, factor))  # [E] the edges of the model, those of a factor by their places
+        self.edge = np.lexsort((place, factor))  # [E] the edges of the model, sorted by place within each factor
         self.ptr = structure.scope_ptr
         self.places = place[self.edge]  # [E] the scopes, ascending
         self.largest_arity = int(structure.arity.max(initial=0))
@@ -74,7 +75,9 @@ class OrderedScopes:
             np.where(structure.arity[held] > j, self.places[np.minimum(self.ptr[held] + j, len(place) - 1)], -1)
             for j in range(self.largest_arity)
         ]
-        self.sequence = held[np.lexsort(columns[::-1])] if columns else held  # by their scopes along the order
+        self.sequence = (
+            held[np.lexsort(columns[::-1])] if columns else held
+        )  # factors sorted by their scopes along the order
         self.first = np.full(structure.num_factors, -1)  # [F] the variable of each factor that is eliminated first
         self.first[held] = self.places[self.ptr[held]]
 
@@ -84,14 +87,14 @@ class OrderedScopes:
         return len(self.card)
 
     def spread(self, factors: BoolArray) -> BoolArray:
-        """[V] the variables of some factors [F]."""
+        """[V] whether each variable is in one of some factors [F]."""
         found = np.zeros(self.num_vars, bool)
         found[self.places[np.repeat(factors, np.diff(self.ptr))]] = True
         return found
 
 
 class Growth:
-    """The clusters of a growing set of factors, none above a size; raises `OutOfTime` when the clock stops."""
+    """The clusters of a growing set of factors, none above a size. `OutOfTime` is raised when the clock stops."""
 
     def __init__(self, scopes: OrderedScopes, most_bits: float, clock: Clock) -> None:
         from equifactor.kernels.jit import plain
@@ -111,38 +114,38 @@ class Growth:
         self.taken = np.zeros(len(scopes.ptr) - 1, bool)
 
     def take(self, factors: IntArray) -> None:
-        """Add those of some factors, in their order, that make no cluster too large."""
+        """Add factors in the given order, and skip those that would make a cluster too large."""
         from equifactor.solvers.bounds.layer_kernels import take_factors
 
-        for start in range(0, len(factors), _LOOKS):
-            self._look()
+        for start in range(0, len(factors), _CHECK_EVERY):
+            self._check()
             take_factors(
-                factors[start : start + _LOOKS], self._most, self._scopes.arrays, self._arrays, self.taken
+                factors[start : start + _CHECK_EVERY], self._most, self._scopes.arrays, self._arrays, self.taken
             )  # fmt: skip
 
     def take_variables(self, allowed: BoolArray) -> BoolArray:
-        """[V] those allowed [V] variables that can join along the order with all their factors, cut to these."""
+        """[V] the allowed variables [V] that can join along the order, with all their factors restricted to them."""
         from equifactor.solvers.bounds.layer_kernels import take_variables
 
         inside = np.zeros(len(allowed), bool)
-        for start in range(0, len(allowed), _LOOKS):
-            self._look()
-            stop = min(start + _LOOKS, len(allowed))
+        for start in range(0, len(allowed), _CHECK_EVERY):
+            self._check()
+            stop = min(start + _CHECK_EVERY, len(allowed))
             take_variables(start, stop, allowed, self._most, self._scopes.arrays, self._arrays, inside)
         return inside
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._clock.stopped:
             raise OutOfTime
 
 
 def cover(scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[Layer]:
-    """Layers with clusters of at most 2^most_bits entries, or as the largest factor has.
+    """Return layers with clusters of at most 2^most_bits entries, or as many as the largest factor.
 
-    Each begins with the factors that no layer holds so far, along the order, and takes in others as long as there is
-    room, those nearby first. Where one layer does not hold all, there are at least LEAST_LAYERS: the others begin with
-    the factors that the fewest layers hold, from the end of the order. On a 20x20 torus two more layers bring the bound
-    from 160 above the best lower one to 10, for 1.6 times the work.
+    Each layer begins with the factors that no layer holds so far, along the order, and takes others while there is
+    room, nearby factors first. If one layer does not hold all factors, there are at least `LEAST_LAYERS`: the others
+    begin with the factors that the fewest layers hold, from the end of the order. On a 20x20 torus two more layers
+    bring the bound from 160 above the best lower bound to 10, for 1.6 times the work.
     """
     from equifactor.solvers.bounds.layer_kernels import steps_from
 
@@ -157,7 +160,7 @@ def cover(scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[Layer]:
         missing = sequence[held[sequence] == 0]
         if len(missing):
             growth.take(missing)
-            if layers or not growth.taken[missing].all():  # Otherwise the first layer holds all.
+            if layers or not growth.taken[missing].all():  # Otherwise the first layer holds all factors.
                 far = steps_from(scopes.spread(growth.taken), scopes.arrays)
                 furthest = np.zeros(len(held), np.int64)
                 np.maximum.at(furthest, np.repeat(np.arange(len(held)), np.diff(scopes.ptr)), far[scopes.places])

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Layers put together: clusters that grow with their factors, what two of them share, and steps through their tables.
+"""Kernels that build layers: clusters that grow with their factors, links between clusters, and strides.
 
-Variables are places in the order of elimination. A cluster is its variable and a separator, the later variables that
-its message is over, ascending.
+Variables are places in the order of elimination. A cluster is its variable and a separator: the later variables of
+its message, ascending.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from equifactor.kernels.jit import inlined, kernel
 
 
 class PlacedScopes(NamedTuple):
-    """The scopes of the factors, ascending, and the factors around each variable."""
+    """The scopes of the factors, ascending, and the factors of each variable."""
 
     bits: FloatArray  # [V] log2 of the states of each variable
     ptr: IntArray  # [F+1]
@@ -24,19 +24,19 @@ class PlacedScopes(NamedTuple):
 
 
 class GrowingClusters(NamedTuple):
-    """One cluster for each variable, none above a size, and what is needed to take a step back."""
+    """One cluster for each variable, none above a size, and a journal to undo the last step."""
 
     separator: IntArray  # [V, W]
     width: IntArray  # [V] variables of each separator
-    journal: IntArray  # [V, W+2] a variable, the width of its separator before the present step, and that separator
-    stamp: IntArray  # [V+2] the step in which each variable was noted last; the present step; what it has noted
-    rest: IntArray  # [W+k] scratch: what a message is over
-    wider: IntArray  # [2W+k] scratch: a separator with it
+    journal: IntArray  # [V, W+2] a variable, the width of its separator before the current step, and that separator
+    stamp: IntArray  # [V+2] the last step that changed each variable; the current step; entries in the journal
+    rest: IntArray  # [W+k] scratch: the variables of a message
+    wider: IntArray  # [2W+k] scratch: a separator with these variables
 
 
 @inlined
 def _begin(clusters):
-    """Begin a step, which can be taken back until the next one begins."""
+    """Begin a step, which can be undone until the next one begins."""
     stamp = clusters.stamp
     stamp[-2] += 1
     stamp[-1] = 0
@@ -44,7 +44,7 @@ def _begin(clusters):
 
 @inlined
 def _undo(clusters):
-    """Take the present step back."""
+    """Undo the current step."""
     for n in range(clusters.stamp[-1]):
         v, width = clusters.journal[n, 0], clusters.journal[n, 1]
         clusters.width[v] = width
@@ -54,9 +54,9 @@ def _undo(clusters):
 
 @inlined
 def _widen(first, count, most, bits, clusters):
-    """Add a table over `first` and the `count` later variables in `rest`; False where a cluster becomes too large.
+    """Add a table over `first` and the `count` later variables in `rest`; return False if a cluster becomes too large.
 
-    What is new in a separator goes on to the cluster that receives the message, until nothing is new.
+    New variables of a separator are passed on to the cluster that receives the message, and so on while some are new.
     """
     separator, rest, wider, stamp = clusters.separator, clusters.rest, clusters.wider, clusters.stamp
     fits = True
@@ -94,7 +94,7 @@ def _widen(first, count, most, bits, clusters):
 
 @kernel
 def take_factors(factors, most, scopes, clusters, taken):
-    """Add factors, one after the other, unless a cluster would exceed `most` bits; sets taken [F]."""
+    """Add factors in order, unless a cluster would exceed `most` bits, and set taken [F]."""
     scopes, clusters = PlacedScopes(*scopes), GrowingClusters(*clusters)
     for a in factors:
         start, stop = scopes.ptr[a], scopes.ptr[a + 1]
@@ -111,7 +111,7 @@ def take_factors(factors, most, scopes, clusters, taken):
 def take_variables(start, stop, allowed, most, scopes, clusters, inside):
     """Let allowed [V] variables from `start` to `stop` join `inside` [V] unless a cluster would exceed `most` bits.
 
-    A variable brings all its factors along, cut to what is inside.
+    A variable brings all its factors, restricted to the variables inside.
     """
     scopes, clusters = PlacedScopes(*scopes), GrowingClusters(*clusters)
     for v in range(start, stop):
@@ -137,7 +137,7 @@ def take_variables(start, stop, allowed, most, scopes, clusters, inside):
 
 @kernel
 def steps_from(start, scopes):
-    """[V] steps from the variables of start [V], V where there is no way."""
+    """[V] steps from the variables of start [V]; V for variables that cannot be reached."""
     scopes = PlacedScopes(*scopes)
     far = np.full(len(start), len(start))
     queue = np.empty(len(start), np.int64)
@@ -164,10 +164,10 @@ def steps_from(start, scopes):
 
 @kernel
 def link_clusters(bucket_ptr, axis_ptr, axes, bits, room, links, scope_ptr, scope):
-    """Join the clusters of each bucket by pairs, those with the most in common first.
+    """Link the clusters of each bucket in pairs, first the pairs that share most.
 
-    Fills links [n, 2] and the variables that each shares, at most `room` bits of them: latest first, as in `axes`, with
-    the variable of the bucket at the end.
+    Fills links [n, 2] and the variables that each link shares, at most `room` bits of them: latest first, as in `axes`,
+    with the variable of the bucket at the end. Returns the number of these variables.
     """
     made, used = 0, 0
     most = 0
@@ -178,7 +178,7 @@ def link_clusters(bucket_ptr, axis_ptr, axes, bits, room, links, scope_ptr, scop
         first, count = bucket_ptr[b], bucket_ptr[b + 1] - bucket_ptr[b]
         for j in range(count):
             common[j], partner[j] = -1.0, first
-        common[0] = np.inf  # is joined
+        common[0] = np.inf  # is linked
         new = first
         for _ in range(count - 1):
             best = -1
@@ -200,7 +200,7 @@ def link_clusters(bucket_ptr, axis_ptr, axes, bits, room, links, scope_ptr, scop
 
 @inlined
 def _shared_bits(one, other, axis_ptr, axes, bits):
-    """log2 of the joint states of what two clusters have in common."""
+    """Return log2 of the joint states of the variables that two clusters share."""
     i, j, shared = axis_ptr[one], axis_ptr[other], 0.0
     while i < axis_ptr[one + 1] and j < axis_ptr[other + 1]:  # both descend
         if axes[i] == axes[j]:
@@ -216,7 +216,7 @@ def _shared_bits(one, other, axis_ptr, axes, bits):
 
 @inlined
 def _shared_scope(one, other, axis_ptr, axes, bits, room, scope, used):
-    """Write the earliest of the variables that two clusters share, as many as there is room for; the end of it."""
+    """Write the earliest variables that two clusters share, as many as there is room for; return where they end."""
     i, j, start = axis_ptr[one + 1] - 1, axis_ptr[other + 1] - 1, used
     while i >= axis_ptr[one] and j >= axis_ptr[other]:
         if axes[i] == axes[j]:
@@ -237,7 +237,7 @@ def _shared_scope(one, other, axis_ptr, axes, bits, room, scope, used):
 
 @kernel
 def steps_along_axes(cluster, item_ptr, items, steps, axis_ptr, axes, stride_ptr, strides):
-    """Fill strides with the steps of each operand's variables, `items`, along the axes of its cluster; others stay."""
+    """Fill strides with the steps of each operand's variables, `items`, along the axes of its cluster."""
     for o in range(len(cluster)):
         first, last = axis_ptr[cluster[o]], axis_ptr[cluster[o] + 1]
         for i in range(item_ptr[o], item_ptr[o + 1]):
@@ -248,9 +248,9 @@ def steps_along_axes(cluster, item_ptr, items, steps, axis_ptr, axes, stride_ptr
 
 @kernel
 def shift_clusters(links, link_ptr, dim, gets, shift):
-    """Fill shift [L] such that each cluster gets a function of its variable, gets [C, widest], which sum to zero.
+    """Fill shift [L] so that each cluster gets a function of its variable, gets [C, widest]; these sum to zero.
 
-    The clusters of a bucket make a tree, in which the second end of a link is new: going back, it is a leaf.
+    The clusters of a bucket form a tree. The second end of each link is new, so in reverse order it is a leaf.
     """
     for n in range(len(links) - 1, -1, -1):
         one, other = links[n]

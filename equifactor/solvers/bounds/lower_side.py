@@ -1,4 +1,4 @@
-"""The lower bound as a climb: blocks of growing size, from the best assignment that local search finds."""
+"""The lower bound of `mini-buckets`: blocks of growing size, from the best assignment that local search finds."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import FLOAT_BYTES, Refusal, Seconds
 from equifactor.base.status import Task
 from equifactor.solvers.bounds.block_field import BlockField
-from equifactor.solvers.bounds.factor_layers import OrderedScopes, OutOfTime
+from equifactor.solvers.bounds.factor_layers import BITS_MORE, OrderedScopes, OutOfTime
 from equifactor.solvers.bounds.split_field import SplitField
 from equifactor.solvers.messages.meanfield import MeanField
+from equifactor.solving.ladder import Ladder, Step, Steps
 from equifactor.solving.solver import SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.budget import Budget
     from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.search.local_search import LocalSearch
 
-_FIRST_BITS = 8.0  # clusters of the first blocks have at most 256 entries, or room for two variables
-_BITS_MORE = 2.0  # and four times as many at every step, or room for one variable more
-_SWEEPS = 20  # over all blocks of a field
-_GAIN = 1e-4  # a field that gains less in a sweep has settled
-_SHARE = 0.25  # of the time left that a new size may take
-_FIRST_SHARE = 0.1  # of the time left for the first bound
-_SEARCH = 0.1  # share of the time left for a better assignment
-_PHASES = 30  # of the local search before every size
-_MOST_SEARCHES = 10  # after which a model without a possible assignment is given up
-_SECONDS = 1e-8  # for an entry of a cluster in a sweep
-_BYTES = 8.0  # for an entry of a cluster
-_PATIENCE = 5  # searches in a row that bring nothing, after which the best field is split
-_MOST_SPLITS = 1000
-_REVIEW = 16  # splits between two looks at what they gained
+_FIRST_BITS = 8.0  # log2 of the cluster entries of the first blocks, or room for two variables. Chosen by hand.
+_SWEEPS = 20  # Sweeps over all blocks of a field, at most. Chosen by hand.
+_GAIN = 1e-4  # Nats; a field that gains less in a sweep has settled. Chosen by hand.
+_SIZE_SHARE = 0.25  # The share of the time left that a new size may take. Chosen by hand.
+_FIRST_SHARE = 0.1  # The share of the time left for the first bound, that of `meanfield`. Chosen by hand.
+_SEARCH_SHARE = 0.1  # The share of the time left for a search for a better assignment. Chosen by hand.
+_PHASES = 30  # Phases of local search before every size. Chosen by hand.
+_MOST_SEARCHES = 10  # Searches after which a model without a possible assignment is abandoned. Chosen by hand.
+_PATIENCE = 5  # Searches in a row without a better assignment before the best field is split. Chosen by hand.
+_MOST_SPLITS = 1000  # Splits of a field, at most. Chosen by hand.
+_REVIEW = 16  # Splits after which their gain is compared with `_GAIN`. Chosen by hand.
 
 
 class _BestField(NamedTuple):
@@ -47,24 +47,32 @@ class _BestField(NamedTuple):
 
 
 class LowerSide:
-    """The best lower bound so far and what it came from.
+    """The best lower bound so far and where it comes from. Its `ladder` raises it step by step.
 
     Args:
         graph: the model, without observed variables.
         most_bits: log2 of the entries that a cluster may have.
-        memory: GiB of tables.
         iterations: most splits.
-        seed: seed of the search for an assignment.
+        orders: named orders of the variables; the upper bound adds to them.
+        seed: the seed of the search for an assignment.
+        budget: the time, and the memory of tables.
     """
 
-    def __init__(self, graph: FactorGraph, most_bits: float, memory: float, iterations: int, seed: int) -> None:
-        self._graph = graph
-        self._most_bits, self._memory, self._seed = most_bits, memory * 2**30, seed
-        self._one = float(np.log2(graph.card.max(initial=2)))  # bits of the variable of the most states
-        self._more = max(_BITS_MORE, self._one)
+    def __init__(
+        self,
+        graph: FactorGraph,
+        most_bits: float,
+        iterations: int,
+        orders: list[tuple[str, OrderedScopes]],
+        seed: int,
+        budget: Budget,
+    ) -> None:
+        self._graph, self._orders, self._budget = graph, orders, budget
+        self._most_bits, self._seed = most_bits, seed
+        self._one = float(np.log2(graph.card.max(initial=2)))  # bits of the variable with the most states
+        self._more = max(BITS_MORE, self._one)
         self.best = -math.inf
-        self.finished = False
-        self.seconds = 0.0  # that it has taken
+        self._done = False  # whether nothing more can be gained
         self.largest = 0
         self.description = "nothing"
         self._bits = 0.0
@@ -76,39 +84,54 @@ class LowerSide:
         self._split: SplitField | None = None
         self._splits, self._most_splits = 0, min(iterations, _MOST_SPLITS)
         self._reviewed = -math.inf
-        self._idle = 0  # searches in a row that brought nothing
-        self._cost = 0.0  # seconds of the last round
-        self._entries = 0.0  # of all fields in it
-        self._heaviest = 0.0  # of the largest of them
-        self._reached: dict[str, float] = {}  # what the last field along each order came to
+        self._idle = 0  # searches in a row without a better assignment
+        self._cost = 0.0  # seconds that the last size took
+        self._entries = 0.0  # entries of all fields of that size
+        self._heaviest = 0.0  # entries of the largest of these fields
+        self._reached: dict[str, float] = {}  # the bound of the last field along each order
         self._searches = 0
         self._search: LocalSearch | None = None
+        self.ladder = Ladder(self._steps(), budget)
 
-    def advance(self, orders: list[tuple[str, OrderedScopes]], clock: Clock) -> None:
-        """One round: a better assignment and larger blocks; when they are as large as they may be, a split."""
+    def _steps(self) -> Steps[float]:
+        """Start with `meanfield`, use larger and larger blocks, and split the best field when they no longer fit."""
+        yield Step(run=self._first_bound, required=True)
+        while not self._done:
+            if self._bits < self._most_bits:
+                growth = 2.0**self._more
+                work = self._budget.speed * self._cost + Seconds.FIELD_ENTRY * _SWEEPS * growth * self._entries
+                grown = yield Step(
+                    run=self._larger_blocks,
+                    work=work,
+                    memory=growth * self._heaviest * FLOAT_BYTES,
+                    share=_SIZE_SHARE,
+                    required=not self._bits,
+                )
+                if not isinstance(grown, Refusal):
+                    continue
+            yield Step(run=self._refine)
+
+    def _larger_blocks(self) -> float:
+        """Look for a better assignment, then use larger blocks along the best orders; return the best bound."""
+        clock = self._budget.clock
         began = clock.seconds
         bits = min(max(_FIRST_BITS, 2.0 * self._one, self._bits + self._more), self._most_bits)
-        expected = self._cost + _SECONDS * _SWEEPS * 2.0**self._more * self._entries
-        too_much = expected > _SHARE * clock.left or 2.0**self._more * self._heaviest * _BYTES > self._memory
-        if self._bits >= self._most_bits or (self._bits and too_much):
-            self._refine(clock)
+        self.search(clock)
+        if self._score == -math.inf:
+            self._done = self._searches >= _MOST_SEARCHES
         else:
-            self.search(clock)
-            if self._score == -math.inf:
-                self.finished = self._searches >= _MOST_SEARCHES
-            else:
-                self._bits, self._entries, self._heaviest = bits, 0.0, 0.0
-                listed = OrderedScopes(self._graph.structure, np.arange(self._graph.num_vars))
-                known = orders or [("listed", listed)]
-                known = sorted(known, key=lambda order: -self._reached.get(order[0], math.inf))  # the unknown first
-                for name, scopes in known[: 2 if len(self._reached) > 2 else None]:
-                    self._ascend(name, scopes, clock.part(_SHARE))
-            self._cost = clock.seconds - began
-        self.seconds += clock.seconds - began
+            self._bits, self._entries, self._heaviest = bits, 0.0, 0.0
+            listed = OrderedScopes(self._graph.structure, np.arange(self._graph.num_vars))
+            known = self._orders or [("listed", listed)]
+            known = sorted(known, key=lambda order: -self._reached.get(order[0], math.inf))  # new orders first
+            for name, scopes in known[: 2 if len(self._reached) > 2 else None]:
+                self._ascend(name, scopes, clock.part(_SIZE_SHARE))
+        self._cost = clock.seconds - began
+        return self.best
 
-    def begin(self, clock: Clock) -> None:
-        """A first bound from `meanfield`, whose q is a start for blocks as well."""
-        began = clock.seconds
+    def _first_bound(self) -> float:
+        """Return a first bound by `meanfield`, whose q also starts the blocks."""
+        clock = self._budget.clock
         found = MeanField().run_one(self._graph, Task.PR, SolveContext(clock=clock.part(_FIRST_SHARE), seed=self._seed))
         if found.lower_bound is not None and found.marginals is not None:
             s = self._graph.structure
@@ -118,10 +141,11 @@ class LowerSide:
             self._first_q = np.append(found.marginals.values, 1.0)
             if sure > self.best:
                 self.best, self.description = sure, "one field by meanfield"
-        self.seconds += clock.seconds - began
+        return self.best
 
-    def _refine(self, clock: Clock) -> None:
-        """Look on for assignments until that brings nothing; then cut the heaviest part of the best field."""
+    def _refine(self) -> float:
+        """Look for better assignments until that no longer helps; then split the heaviest part of the best field."""
+        clock = self._budget.clock
         if self._idle < _PATIENCE and self._best is not None:
             before = self._score
             self.search(clock)
@@ -129,29 +153,30 @@ class LowerSide:
             if self._score > before:
                 self._idle = 0
                 self._ascend(self._best.name, self._best.scopes, clock)
-            return
+            return self.best
         if self._split is None:
             if self._best is None:
-                self.finished = True
-                return
+                self._done = True
+                return self.best
             self._best.field.begin(self._best.q)
             self._split = SplitField(self._best.field, self._best.bound, _SWEEPS, _GAIN)
             self._split.field.q[:] = self._best.q
         if self._split.finished or self._splits >= self._most_splits:
-            self.finished = True
-            return
+            self._done = True
+            return self.best
         self._split.split(clock)
         self._splits += 1
         bound = self._split.bound()
         if self._splits % _REVIEW == 0:
-            self.finished = bound < self._reviewed + _REVIEW * _GAIN
+            self._done = bound < self._reviewed + _REVIEW * _GAIN
             self._reviewed = bound
         if bound > self.best:
             self.best = bound
             self.description = f"{self._split.count} parts of {self._description}"
+        return self.best
 
     def search(self, clock: Clock) -> None:
-        """Look for a better assignment; its score alone is a bound."""
+        """Look for a better assignment, whose score alone is a lower bound."""
         from equifactor.factors.move_model import MoveModel
         from equifactor.graph import compile
         from equifactor.solvers.search.local_search import LocalSearch, run_phases
@@ -160,7 +185,7 @@ class LowerSide:
             model = MoveModel(compile(self._graph))
             self._search = LocalSearch(model, model.unary_assignment(), self._seed)
         self._searches += 1
-        run_phases(self._search, clock.part(_SEARCH), self._searches * _PHASES)
+        run_phases(self._search, clock.part(_SEARCH_SHARE), self._searches * _PHASES)
         self._start = self._search.best
         self._score = float(self._graph.log_score(self._start))
         if self._score > -math.inf:
@@ -170,7 +195,7 @@ class LowerSide:
                 self.best, self.description = sure, "one assignment"
 
     def _ascend(self, name: str, scopes: OrderedScopes, clock: Clock) -> None:
-        """Sweep over the blocks of one field until it settles; from the best field so far, then from the assignment."""
+        """Sweep over the blocks of one field until it settles: from the best field so far, then from the assignment."""
         if clock.stopped:
             return
         try:

@@ -2,26 +2,26 @@
 """Passes over weighted mini-buckets: the bound up to the roots, and its gradient on the way back.
 
 A cluster sums its tables (factors, messages from below, shifts that it shares with the other clusters of its bucket),
-and eliminates its last axis by the powered sum m = w ln sum exp(T / w). A true zero is `HARD` inside: sums of it stay
-finite, vanish in every exponential, and are found again at the end.
+and eliminates its last axis by the powered sum m = w ln sum exp(T / w). A true zero is `HARD` inside: sums of `HARD`
+stay finite, vanish in every exponential, and are recognised at the end.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import EPS
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.kernels.fastmath import MIN_EXP, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
-HARD = -1e300  # the log of a true zero; what is below SOFTEST contains one
-SOFTEST = -1e290
-EPS = 2.0**-52  # twice what one addition is off by, relative to its result: with room for exp and log
-OTHER_STEPS = 8.0  # the single steps of a powered sum, each off by EPS at most, besides its terms
-BLOCK = 1024  # entries of a cluster that are worked on at a time
-LARGEST_BLOCK = 16384  # or so many, where a block would have few rows otherwise: loops run over rows
-_FEW = 64
-_SCALAR, _ROW, _GATHER = 0, 1, 2  # an operand is one number within a block, lies there in a row, or is looked up
+HARD = -1e300  # The log of a true zero.
+SOFTEST = -1e290  # A number below this contains the log of a true zero.
+OTHER_STEPS = 8.0  # Operations of a powered sum beside its terms, each with an error of `EPS` at most.
+BLOCK = 1024  # Entries of a cluster that are processed at a time. Chosen by hand.
+LARGEST_BLOCK = 16384  # Entries at a time if a block would otherwise have fewer than `_FEW` rows. Chosen by hand.
+_FEW = 64  # Rows of a block below which the block may be larger, because loops run over rows. Chosen by hand.
+_SCALAR, _ROW, _GATHER = 0, 1, 2  # An operand within a block is one number, a contiguous row, or looked up.
 
 
 class Buckets(NamedTuple):
@@ -35,25 +35,25 @@ class Buckets(NamedTuple):
     message_size: IntArray  # [C] entries of each message
     in_ptr: IntArray  # [C+1] pointer to the operands of each cluster
     source: IntArray  # [in_ptr[C]] first entry of each operand in `values`
-    sign: FloatArray  # [in_ptr[C]] what an operand counts: its share, or -1 for a shift that is given away
+    sign: FloatArray  # [in_ptr[C]] the factor of an operand: its share, or -1 for a shift that is given away
     below: IntArray  # [in_ptr[C]] cluster that sends the operand, -1 for factors and shifts
     target: IntArray  # [in_ptr[C]] first entry of its gradient in `grad`, -1 for factors
     stride_ptr: IntArray  # [in_ptr[C]] pointer to the steps of each operand along the axes of the cluster
-    strides: IntArray
+    strides: IntArray  # steps of the operands, found by `stride_ptr`
     length: IntArray  # [in_ptr[C]] entries of each operand
 
 
 class Passing(NamedTuple):
-    """The numbers of a pass."""
+    """The arrays of a pass."""
 
     values: FloatArray  # factors, messages, shifts
     grad: FloatArray  # probabilities: of messages, of shifts at the cluster that gets them, at the one that gives them
     p: FloatArray  # [table[C]] float32, probability of a state of the eliminated variable, given the others
-    entropy: FloatArray  # [all messages] float32, entropies of these
+    entropy: FloatArray  # [all messages] float32, the entropies of these probabilities
     weight: FloatArray  # [C]
-    mean_entropy: FloatArray  # [C] the gradient of the bound by the weight
+    mean_entropy: FloatArray  # [C] the gradient of the bound with respect to the weight
     belief: FloatArray  # [C, widest] probabilities of the eliminated variable
-    off: FloatArray  # [C] how far rounding may have moved each message
+    off: FloatArray  # [C] the largest possible rounding error of each message
     size: FloatArray  # [C] largest absolute value of each message
     block: FloatArray  # scratch: entries of a block, state by state of the eliminated variable
     rows: FloatArray  # scratch: [3, LARGEST_BLOCK]
@@ -65,7 +65,7 @@ class Passing(NamedTuple):
 
 @inlined
 def _inner_axes(first, last, axis_dim, d):
-    """The first axis of a block and its rows, which are joint states of inner axes; it has d times as many entries."""
+    """Return the first axis of a block and its rows, the joint states of inner axes; it has d entries per row."""
     at, rows = last, 1
     while at > first and d * rows * axis_dim[at - 1] <= (BLOCK if rows >= _FEW else LARGEST_BLOCK):
         at -= 1
@@ -75,7 +75,7 @@ def _inner_axes(first, last, axis_dim, d):
 
 @inlined
 def _prepare(c, first, inner_axis, last, buckets, state):
-    """Offsets of the rows of a block within each operand of cluster c; its last axis is left aside."""
+    """Compute the offsets of the rows of a block within each operand of cluster c, without its last axis."""
     axis_dim, strides, offsets = buckets.axis_dim, buckets.strides, state.offsets
     for i in range(buckets.in_ptr[c], buckets.in_ptr[c + 1]):
         o = i - buckets.in_ptr[c]
@@ -101,7 +101,7 @@ def _prepare(c, first, inner_axis, last, buckets, state):
 
 @inlined
 def _advance(c, first, inner_axis, buckets, state):
-    """Move the outer axes to their next states, and the operands along."""
+    """Move the outer axes to their next states, and the operands with them."""
     axis_dim, strides, digit, base = buckets.axis_dim, buckets.strides, state.digit, state.base
     first_in, last_in = buckets.in_ptr[c], buckets.in_ptr[c + 1]
     a = inner_axis - 1
@@ -119,7 +119,7 @@ def _advance(c, first, inner_axis, buckets, state):
 
 @fast_kernel
 def pass_up(start, stop, buckets, state):
-    """Messages of the clusters from `start` to `stop`, with what the way back needs."""
+    """Compute the messages of the clusters from `start` to `stop`, and what the pass down needs."""
     buckets, state = Buckets(*buckets), Passing(*state)
     for c in range(start, stop):
         _collect(c, buckets, state)
@@ -188,9 +188,9 @@ def _add_operand(o, at, rows, base, sign, state):
 
 @inlined
 def _sum_pairs(rows, w, table, out, at_entropy, state):
-    """Powered sums of a block over a variable of two states; the largest size of one.
+    """Compute powered sums of a block over a variable of two states; return the largest absolute value.
 
-    The loops are short on arrays: with more than three, LLVM gives up proving them apart and does not vectorise.
+    Each loop uses at most three arrays: with more, LLVM cannot prove that they do not overlap, and does not vectorise.
     """
     values, block, p, entropy, spread = state.values, state.block, state.p, state.entropy, state.rows[0]
     inverse = 1.0 / w
@@ -221,7 +221,7 @@ def _sum_pairs(rows, w, table, out, at_entropy, state):
 
 @inlined
 def _sum_states(rows, d, w, table, out, at_entropy, state):
-    """Powered sums of a block over a variable of d states; the largest size of one."""
+    """Compute powered sums of a block over a variable of d states; return the largest absolute value."""
     values, block, p, entropy = state.values, state.block, state.p, state.entropy
     high, total, mean = state.rows[0], state.rows[1], state.rows[2]
     inverse = 1.0 / w
@@ -254,9 +254,9 @@ def _sum_states(rows, d, w, table, out, at_entropy, state):
 
 @reordering_kernel
 def pass_down(start, stop, buckets, state):
-    """Probabilities of messages and shifts, from the roots back: clusters `start`, `start` - 1, .., `stop` + 1.
+    """Compute probabilities of messages and shifts, down from the roots: clusters `start`, `start` - 1, .., `stop` + 1.
 
-    The gradient of messages must be zero before, but for the roots, where it is one.
+    Before the call, the gradient of messages must be one at the roots and zero elsewhere.
     """
     buckets, state = Buckets(*buckets), Passing(*state)
     for c in range(start, stop, -1):

@@ -1,4 +1,4 @@
-"""Weighted mini-buckets and fields of blocks: ln Z between two certified bounds that close with time."""
+"""The solver `mini-buckets`: ln Z between two certified bounds that come closer with time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import GIB, Budget, planning_work
 from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from equifactor.solvers.bounds.lower_side import LowerSide
     from equifactor.solvers.bounds.upper_side import UpperSide
 
-LARGEST = 1e200  # Sums of log entries no larger than this cannot overflow, however many there are.
-_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overflow: use smaller units."
-_TRIES = 16  # orders to try for exact elimination
-_WORK_PER_SECOND = 5e6  # list operations for that per second of time left: a tenth of it
-_FROM_BELOW = 0.2  # ln Z lies at about this share of the gap, by the median of eight public models.
-_LOWER_SHARE = 0.3  # The lower bound gets this share of the time.
-_EXACT_SHARE = 0.4  # Exact elimination is run where it should end within this share of the time.
+LARGEST = 1e200  # The largest absolute log entry whose sums cannot overflow, however many there are.
+_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overflow. Use smaller log entries."
+_TRIES = 16  # Orders that are tried for exact elimination. Chosen by hand.
+_PLANNING_SHARE = 0.1  # The share of the time left for planning an exact elimination. Chosen by hand.
+_FROM_BELOW = 0.2  # The estimate of ln Z lies at this share of the gap, the median of eight public models.
+_LOWER_SHARE = 0.3  # The share of the time for the lower bound. Chosen by hand.
+_EXACT_SHARE = 0.4  # Exact elimination is run if it should end within this share of the time. Chosen by hand.
 
 
 @register("mini-buckets")
@@ -39,23 +40,23 @@ _EXACT_SHARE = 0.4  # Exact elimination is run where it should end within this s
 class WeightedMiniBuckets(GraphSolver):
     """Weighted mini-buckets and exact blocks: ln Z between certified bounds that tighten with time; often exact.
 
-    Above: the factors are covered by layers, each eliminated with clusters of bounded size. A variable has one copy per
-    layer, and the copies are summed out by powered sums whose weights add up to one, which is at least the true sum by
-    Hoelder's inequality [Liu11]. What the layers share is shifted between them, and the weights are moved, by L-BFGS.
-    Below: mean field over blocks that are exact within. Both begin with small clusters and go on with larger ones.
+    Above: layers cover the factors, and each layer is eliminated with clusters of bounded size. A variable has one copy
+    per layer. The copies are summed out by powered sums whose weights add up to one, which is at least the true sum by
+    Hoelder's inequality [Liu11]. L-BFGS shifts functions between the layers and moves the weights.
+    Below: mean field over blocks that are exact within. Both begin with small clusters and continue with larger ones.
     """
 
     tasks = (Task.MAR, Task.PR)
     symmetries = frozenset()  # layers and blocks follow the numbering of variables and factors
     exact_on = "trees"
 
-    seconds: float = option(10.0, "time to work where there is no time limit", low=0.0)
-    entries: int | None = option(None, "most entries of a cluster; none: as time and memory allow", low=1)
-    iterations: int = option(100_000, "most iterations above, at all sizes together, and splits below", low=1)
+    seconds: float = option(10.0, "time to use if there is no time limit", low=0.0)
+    entries: int | None = option(None, "most entries of a cluster; none for as many as time and memory allow", low=1)
+    iterations: int = option(100_000, "most iterations of the upper bound, and most splits of the lower bound", low=1)
     memory_limit: float = option(1.0, "GiB of tables", low=0.0)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """Exact where that is cheap; otherwise both bounds, at growing cluster sizes."""
+        """Eliminate exactly if that is cheap; otherwise compute both bounds at growing cluster sizes."""
         if np.any((np.abs(graph.log_phi) > LARGEST) & (graph.log_phi > -np.inf)):
             return Estimate(status=Status.NON_FINITE, message=_TOO_LARGE)
         clock = context.clock
@@ -70,14 +71,15 @@ class WeightedMiniBuckets(GraphSolver):
         return self._bounds(graph, reduced, task, context, clock)
 
     def _exact(self, reduced: ReducedGraph, task: Task, context: SolveContext) -> Estimate | None:
-        """The answer by elimination where its plan stays within all limits."""
-        left = context.clock.left
+        """Return the answer by elimination if its plan stays within all limits, otherwise None."""
+        budget = Budget(context.clock)
         steps = plan(
-            reduced, memory_limit=self.memory_limit, task=task, tries=_TRIES, most_work=_WORK_PER_SECOND * left,
-            seed=context.seed,
+            reduced, memory_limit=self.memory_limit, task=task, tries=_TRIES,
+            most_work=planning_work(_PLANNING_SHARE * context.clock.left), seed=context.seed,
         )  # fmt: skip
         too_large = self.entries is not None and steps.log2_largest > math.log2(self.entries)
-        if too_large or not steps.fits(self.memory_limit, task) or steps.seconds(task) > _EXACT_SHARE * left:
+        fits = not too_large and steps.fits(self.memory_limit, task)
+        if not fits or not budget.worth_starting(steps.seconds(task), _EXACT_SHARE):
             return None
         found = Exact(memory_limit=self.memory_limit).run_plan(reduced.original, steps, task, context)
         return found if found.log_z is not None else None
@@ -89,16 +91,18 @@ class WeightedMiniBuckets(GraphSolver):
         from equifactor.solvers.bounds.upper_side import UpperSide
 
         most_bits = math.inf if self.entries is None else math.log2(self.entries)
-        upper = UpperSide(reduced.graph, most_bits, self.memory_limit, self.iterations, context.seed)
-        lower = LowerSide(reduced.graph, most_bits, self.memory_limit, self.iterations, context.seed)
-        upper.begin(clock)
+        memory, seed = self.memory_limit * GIB, context.seed
+        upper = UpperSide(reduced.graph, most_bits, self.iterations, seed, Budget(clock, memory=memory))
+        lower = LowerSide(reduced.graph, most_bits, self.iterations, upper.orders, seed, Budget(clock, memory=memory))
+        above, below = upper.ladder, lower.ladder
+        above.advance()
         if upper.best > -math.inf:
-            lower.begin(clock)
-        while not (upper.finished and lower.finished) and not clock.stopped and upper.best > -math.inf:
-            if upper.finished or (lower.seconds < _LOWER_SHARE * clock.seconds and not lower.finished):
-                lower.advance(upper.orders, clock)
+            below.advance()
+        while not (above.finished and below.finished) and not clock.stopped and upper.best > -math.inf:
+            if above.finished or (below.seconds < _LOWER_SHARE * clock.seconds and not below.finished):
+                below.advance()
             else:
-                upper.advance(clock)
+                above.advance()
             context.report(upper.iterations, None, f"{lower.best:.6g} <= ln Z <= {upper.best:.6g}")
         if lower.best == -math.inf:
             lower.search(clock)
@@ -116,7 +120,7 @@ class WeightedMiniBuckets(GraphSolver):
         ended = Status.CONVERGED if upper.settled else Status.TIME_LIMIT
         if upper.iterations >= self.iterations:
             ended = Status.ITERATION_LIMIT
-        none = "" if low is not None else " No assignment of positive probability was found to bound it from below."
+        none = "" if low is not None else " There is no lower bound: no assignment of positive probability was found."
         return Estimate(
             status=clock.status or ended,
             message=f"{upper.description}; below {lower.description}.{none}",
@@ -130,7 +134,7 @@ class WeightedMiniBuckets(GraphSolver):
 
 
 def between(low: float | None, high: float | None) -> float | None:
-    """An estimate of ln Z from its bounds, nearer to the lower one: on public models it is the closer one."""
+    """Return an estimate of ln Z from its bounds, nearer to the lower bound, which is closer on public models."""
     if low is None or high is None:
         return high if low is None else low
     return low + _FROM_BELOW * (high - low)

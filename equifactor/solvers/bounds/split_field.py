@@ -1,7 +1,7 @@
-"""A lower bound on ln Z from many fields: one for each part of the joint states, cut where blocks ignore each other.
+"""A lower bound on ln Z from many fields, one for each part of the joint states.
 
 The parts are disjoint, so their bounds add up: ln Z >= ln sum_s exp(L_s). Splitting a variable gives each of its states
-a field of its own, which never lowers the sum at the best fields of the parts: q becomes a mixture.
+a field of its own, and q becomes a mixture. That never lowers the sum at the best fields of the parts.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import EPS
+
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, FloatArray
     from equifactor.solvers.bounds.block_field import BlockField
 
-_EPS = 2.0**-52
-
 
 class SplitField:
-    """The parts of one field, the heaviest on top.
+    """The parts of one field, the part with the largest bound on top.
 
     Args:
         field: the field of all states, at its best q.
-        bound: its bound.
+        bound: the bound of the field.
         sweeps: most sweeps over the blocks for each part.
         gain: a part that gains less in a sweep has settled.
     """
 
     def __init__(self, field: BlockField, bound: float, sweeps: int, gain: float) -> None:
         self.field, self._sweeps, self._gain = field, sweeps, gain
-        self._parts: list[tuple[float, int, FloatArray, BoolArray]] = []  # what can be split: -bound, number, q, states
-        self._done: list[float] = []  # bounds of parts in which nothing is left to split
+        self._parts: list[tuple[float, int, FloatArray, BoolArray]] = []  # -bound, number, q, states of parts to split
+        self._done: list[float] = []  # bounds of parts that cannot be split
         self._count = 0
         self._push(bound, field.q.copy(), np.ones(len(field.q), bool))
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to split."""
+        """Whether no part can be split."""
         return not self._parts
 
     @property
@@ -48,16 +48,16 @@ class SplitField:
         return len(self._parts) + len(self._done)
 
     def bound(self) -> float:
-        """The bound of all parts together, rounding taken off."""
+        """Return the bound of all parts together, minus the largest possible rounding error."""
         bounds = np.array([-part[0] for part in self._parts] + self._done)
         best = float(bounds.max(initial=-math.inf))
         if best == -math.inf:
             return best
         total = best + math.log(float(np.exp(bounds - best).sum()))
-        return total - _EPS * (abs(best) + abs(total) + 2.0 * len(bounds) + 8.0)
+        return total - EPS * (abs(best) + abs(total) + 2.0 * len(bounds) + 8.0)
 
     def split(self, clock: Clock) -> None:
-        """Cut the heaviest part in two or more; it stays whole when the clock stops or nothing is gained."""
+        """Split the part with the largest bound; it stays whole if the clock stops or the bound does not improve."""
         field = self.field
         negative, _, q, allowed = heapq.heappop(self._parts)
         field.q[:], field.allowed[:] = q, allowed
@@ -87,7 +87,7 @@ class SplitField:
     def _ascend(
         self, q: FloatArray, allowed: BoolArray, state: int, states: tuple[int, int], clock: Clock
     ) -> tuple[float, FloatArray] | None:
-        """The best bound of a part and its q, from the q of the whole with one variable decided."""
+        """Return the best bound of a part and its q, from the q of the whole with one variable fixed."""
         field = self.field
         field.begin(q)
         field.allowed[:] = allowed

@@ -1,4 +1,4 @@
-"""The first bound from above: that of `trw`, sweep by sweep, whose messages are a start for layers as well."""
+"""The first upper bound, that of `trw`, sweep by sweep. Its messages also start the layers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from equifactor.solvers.bounds.bucket_partition import Partition
     from equifactor.solvers.bounds.factor_layers import OrderedScopes
 
-_MOST_SWEEPS = 16  # between two looks at the clock
+_MOST_SWEEPS = 16  # Sweeps between two checks of the clock at most. Chosen by hand.
 
 
 class TreeStart:
-    """Tree-reweighted messages on one graph of tables: `trw` with its own settings, which can be stopped and go on.
+    """Tree-reweighted messages on one graph of dense tables: `trw` with its defaults, which can be stopped and resumed.
 
     Args:
         graph: the model, without observed variables.
-        seed: seed of the forests.
+        seed: the seed of the forests.
     """
 
     def __init__(self, graph: FactorGraph, seed: int) -> None:
@@ -36,29 +36,26 @@ class TreeStart:
         self._structure = graph.structure
         self._state = Reweighting(self._flat, settings.forests, settings.damping, seed)
         self._most, self._tolerance = settings.iterations, settings.tolerance
-        self._each = 0.0  # seconds that a sweep takes
+        self._each = 0.0  # seconds of a sweep
         self._change = math.inf
-        self.best = math.inf  # the least bound so far
-        self.seconds = 0.0  # that all of it took
+        self.best = math.inf  # the lowest bound so far
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to gain, or `trw` would stop."""
+        """Whether messages no longer change, or `trw` would stop."""
         return self._change <= self._tolerance or self._state.sweeps >= self._most
 
     def advance(self, clock: Clock) -> None:
-        """Sweep until the clock stops or nothing changes any more, once at least; then look at the bound."""
-        began = clock.seconds
+        """Sweep at least once, until the clock stops or messages no longer change; then update the bound."""
         while not self.settled:
             start = clock.seconds
-            # Far from the deadline the number of sweeps does not depend on the clock: the same call, the same answer.
+            # Far from the deadline the number of sweeps does not depend on the clock, so that answers repeat.
             count = min(self._state.sweeps + 1, _MOST_SWEEPS, max(1, int(min(clock.left / max(self._each, 1e-9), 1e9))))
             self._change = float(self._state.sweep(count).max(initial=0.0))
             self._each = (clock.seconds - start) / count
             if clock.left < self._each:
                 break
         self.best = min(self.best, float(self._state.bound()[0]))
-        self.seconds += clock.seconds - began
 
     def marginals(self) -> FloatArray:
         """[X] probabilities of all states."""
@@ -68,26 +65,26 @@ class TreeStart:
         return self._flat.marginals(p)[0].values
 
     def shifts(self, scopes: OrderedScopes, part: Partition) -> FloatArray:
-        """[L] shifts between the clusters of some layers, by which all of them see the messages of the trees.
+        """[L] shifts between the clusters of some layers that give the layers the messages of the trees.
 
         The model is prod_i exp(b_i) prod_a f_a exp(-rho_a sum_i m_ai) with b_i = sum_a rho_a m_ai. A layer takes its
-        share of each of these factors instead of the original ones: clusters of the same variable then differ by a
-        function of it alone.
+        share of each of these factors instead of the original ones. Clusters of the same variable then differ by a
+        function of that variable alone.
         """
         from equifactor.graph.layout import MSG, SLOT
         from equifactor.solvers.bounds.layer_kernels import shift_clusters
 
         s, layout = self._structure, self._state.layout
         b, widest = self._state.log_b_v, int(s.card.max(initial=1))
-        gone = np.isneginf(b)  # Tables rule these states out.
-        # Messages of the model's edges, one after the other.
+        gone = np.isneginf(b)  # states that tables exclude
+        # The messages of the model's edges in order.
         slot = np.repeat(layout.factors[layout.order, SLOT] - s.scope_ptr[:-1], s.arity) + np.arange(s.num_edges)
         card = s.card[s.scope_vars]
         state_ptr = ptr_of(card)
         state = place_in_row(state_ptr)
         message = self._state.state.msg[np.repeat(layout.slots[slot, MSG], card) + state]
         message[gone[np.repeat(s.state_ptr[s.scope_vars], card) + state]] = 0.0
-        # Each cluster gives up the messages of its layer's factors, and gets its share of their sum.
+        # Each cluster gives away the messages of its layer's factors, and gets its share of their sum.
         layer, factor = np.nonzero(part.held)
         share = self._state.rho[layout.order][factor] / part.held.sum(axis=0)[factor]
         edge_ptr, edge = picked(s.scope_ptr, factor)

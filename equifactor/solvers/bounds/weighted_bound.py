@@ -6,24 +6,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import EPS
+
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray
     from equifactor.solvers.bounds.bucket_partition import Partition
 
-_PART = 2**22  # entries that a pass works on between two looks at the clock
-_LEAST = 0.03  # probability that a state counts for in its curvature
+_PART = 2**22  # Entries between two checks of the clock in a pass. Chosen by hand.
+_LEAST_PROBABILITY = 0.03  # The probability that every state has at least in the curvature. Chosen by hand.
 
 
 class WeightedBound:
-    """An upper bound on ln Z at any shifts and weights, and the gradient by both."""
+    """An upper bound on ln Z at any shifts and weights, and its gradient."""
 
     def __init__(self, part: Partition, log_phi: FloatArray, layers: int = 1) -> None:
         from equifactor.kernels.jit import plain
         from equifactor.solvers.bounds.mini_bucket_kernels import HARD, LARGEST_BLOCK, Passing
 
         self.part = part
-        self.layers = layers  # the number of them, for the record
+        self.layers = layers  # the number of layers, for the description
         b = part.buckets
         count = len(b.dim)
         messages, shifts = part.first_shift - part.first_message, part.num_shifts
@@ -47,11 +49,11 @@ class WeightedBound:
         self._bucket_start = np.flatnonzero(np.diff(part.bucket_of, prepend=-1)) if count else np.zeros(0, np.int64)
 
     def up(self, clock: Clock | None = None) -> float | None:
-        """The bound at the present shifts and weights; None when the clock stopped the pass.
+        """Return the bound at the current shifts and weights; None if the clock stopped the pass.
 
-        What rounding may have taken from it is added: it holds for the numbers of the model as they are.
+        The largest possible rounding error is added, so that the bound holds for the numbers of the model.
         """
-        from equifactor.solvers.bounds.mini_bucket_kernels import EPS, SOFTEST, pass_up
+        from equifactor.solvers.bounds.mini_bucket_kernels import SOFTEST, pass_up
 
         for start, stop in zip(self.cuts[:-1].tolist(), self.cuts[1:].tolist(), strict=True):
             if clock is not None and clock.stopped:
@@ -65,7 +67,7 @@ class WeightedBound:
         return float(ends.sum()) + error
 
     def down(self, clock: Clock | None = None) -> bool:
-        """The gradient, after `up`; whether it came to its end."""
+        """Compute the gradient, after `up`; return False if the clock stopped the pass."""
         from equifactor.solvers.bounds.mini_bucket_kernels import pass_down
 
         part, grad = self.part, self.state.grad
@@ -78,7 +80,7 @@ class WeightedBound:
         return True
 
     def gradient(self) -> FloatArray:
-        """[L+C] the gradient by shifts and by log weights, after `down`."""
+        """[L+C] the gradient with respect to shifts and log weights, after `down`."""
         part = self.part
         first = part.first_shift - part.first_message
         got, given = self.state.grad[first : first + part.num_shifts], self.state.grad[first + part.num_shifts :]
@@ -87,26 +89,27 @@ class WeightedBound:
         return np.concatenate((got - given, self.weight * more))
 
     def reach(self) -> FloatArray:
-        """[L+C] how far shifts and log weights may go for their slopes: one over their curvature, about.
+        """[L+C] step sizes for shifts and log weights: about one over the curvature.
 
-        The curvature along a shift is p (1 - p) / w at either cluster. Without it, many states of little probability
-        hold the others up: 1.3 to 2 times as many iterations.
+        The curvature along a shift is p (1 - p) / w at either cluster. Without it, many states of small probability
+        slow the others down, and 1.3 to 2 times as many iterations are needed.
         """
         part = self.part
         first, count = part.first_shift - part.first_message, part.num_shifts
         length = np.diff(part.link_ptr)
         inverse = np.repeat(1.0 / self.weight[part.links], length, axis=0)
         got, given = self.state.grad[first : first + count], self.state.grad[first + count :]
-        bend = (got + _LEAST) * inverse[:, 0] + (given + _LEAST) * inverse[:, 1]
+        least = _LEAST_PROBABILITY
+        bend = (got + least) * inverse[:, 0] + (given + least) * inverse[:, 1]
         return np.concatenate((1.0 / bend, np.ones(len(self.weight))))
 
     def beliefs(self) -> FloatArray:
-        """[V, widest] probabilities of the states of each variable in the order, after `down`: means of clusters."""
+        """[V, widest] probabilities of the states of each variable in the order, after `down`: means over clusters."""
         share = self.weight[:, None] * self.state.belief
         return np.add.reduceat(share, self._bucket_start, axis=0)
 
     def set_weight(self, weight: FloatArray) -> None:
-        """Take positive weights [C], scaled to sum to one in each bucket: not less, or it would be no bound."""
+        """Set positive weights [C], scaled to a sum of at least one in each bucket, as a bound requires."""
         total = np.add.reduceat(weight, self._bucket_start)
         per = self.part.share[self._bucket_start]
         scaled = weight / np.repeat(total, per)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.factors.factor_messages import add_up
-from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
+from equifactor.factors.structured_kernels import kind_rows_of
+from equifactor.graph.kinds import kind_class, kinds_with
 from equifactor.graph.layout import SLOT, VAR, Layout, kinds_of, layout_of, slots_around
 from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.jit import plain
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 # renewed as a block. Chosen by hand.
 _LARGEST_CHAIN = 2**22
 _LONG = 32  # Structured factors other than chains are renewed variable by variable up to this arity. Chosen by hand.
-_LONG_NOISY_OR = 16  # The same limit for noisy-ors, whose maxima need a search. Chosen by hand.
+_LONG_SEARCH = 16  # The same limit for factors whose maxima need a search. Chosen by hand.
 
 
 class Ascent(ABC):
@@ -42,7 +43,7 @@ class Ascent(ABC):
         self.layout: Layout = layout_of(flat)
         self.log_phi = flat.log_phi
         self.kinds = kind_rows_of(flat, True)
-        self.may_fall_short = any(group.kind == NOISY_OR for group in flat.structured)
+        self.may_fall_short = any(kind_class(group.kind).searches_maxima for group in flat.structured)
         self.constant = 0.0  # the sum of the factors without variables
         self.unary = np.zeros(flat.num_states)  # [X] the sum of the unary tables, which never change
         start = np.zeros(flat.num_edge_states) if messages is None else np.array(messages, np.float64)
@@ -120,8 +121,7 @@ class Ascent(ABC):
     def _bound_of_totals(self) -> float:
         """Return the bound after every factor was renewed, so that the maximum of each factor is at most 0.
 
-        An exception is a noisy-or whose search was cut short: its max-marginals may be too low, and its maximum above
-        0.
+        An exception is a factor whose search was cut short: its max-marginals may be too low, and its maximum above 0.
         """
         if self.may_fall_short:
             return self.bound
@@ -206,7 +206,7 @@ class VariableAscent(Ascent):
         if kinds is None or self.chains is None:
             return np.zeros(0, np.int64)
         arity = np.diff(self.layout.factors[:, SLOT])
-        most = np.where(kinds.kind == NOISY_OR, _LONG_NOISY_OR, _LONG)
+        most = np.where(kinds_with("searches_maxima", kinds.kind), _LONG_SEARCH, _LONG)
         long = (kinds.kind != TABLE) & (self.chains[0] == 0) & (arity > most)
         return self.layout.order[long[self.layout.order]]
 

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import BoolArray, FloatArray, IntArray
-from equifactor.factors.chain_kernels import cap_of_count
-from equifactor.factors.structured_kernels import CLAUSE, COUNT, PARITY, KindRows
+from equifactor.factors.count.count_kernels import cap_of_count
+from equifactor.factors.kind_numbers import CLAUSE, COUNT, PARITY
+from equifactor.factors.kind_rows import KindRows
 from equifactor.graph.layout import ENTRY, MSG, SLOT
 from equifactor.kernels.jit import fast_kernel, kernel
 

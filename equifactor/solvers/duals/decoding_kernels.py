@@ -4,9 +4,11 @@
 import numpy as np
 
 from equifactor.factors.conditional_kernels import conditional_values, literal_holds, literals_held
-from equifactor.factors.factor_messages import NEG_INF, first_entry, step, with_agreeing_messages
-from equifactor.factors.structured_kernels import NOISY_OR, structured_messages
+from equifactor.factors.factor_messages import first_entry, step, with_agreeing_messages
+from equifactor.factors.kind_rows import KIND
+from equifactor.factors.structured_kernels import price_of_maxima, structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, SlotsAround
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 
 # Operations, chosen by hand. Below this total, the messages of a structured factor are recomputed for every variable.
@@ -55,7 +57,7 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
                 p = factor_of_slot[s]
                 is_table = True
                 if kinds is not None:
-                    is_table = kinds[0][p] == 0
+                    is_table = kinds[KIND][p] == 0
                     if not is_table:
                         m = slots[s, MSG]
                         if asked[p] == 0 or _may_ask(factors, kinds, p, asked[p], attempt):
@@ -75,7 +77,7 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
             if kinds is not None:
                 for r in range(around_ptr[i], around_ptr[i + 1]):
                     s = around_slots[r]
-                    if kinds[0][factor_of_slot[s]] != 0:
+                    if kinds[KIND][factor_of_slot[s]] != 0:
                         m = slots[s, MSG]
                         for x in range(d):
                             lost = lost or out[m + x] + values[m + x] > out[m + chosen] + values[m + chosen]
@@ -85,7 +87,7 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
         if kinds is not None:
             for r in range(around_ptr[i], around_ptr[i + 1]):
                 s = around_slots[r]
-                if kinds[0][factor_of_slot[s]] != 0:
+                if kinds[KIND][factor_of_slot[s]] != 0:
                     m = slots[s, MSG]
                     values[m + chosen] = max(values[m + chosen], -1e300)  # forbidden, but it was chosen
                     for x in range(d):
@@ -97,7 +99,7 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
 def _may_ask(factors, kinds, p, asked, attempt):
     """Return whether structured factor p computes its messages again; at the second attempt only long scopes do."""
     k = factors[p + 1, SLOT] - factors[p, SLOT]
-    price = k * k if kinds[0][p] == NOISY_OR else k
+    price = price_of_maxima(kinds[KIND][p], k)
     return price * k <= CHEAP_DECODING if attempt == 0 else price * asked <= 10 * CHEAP_DECODING < 10 * price * k
 
 
@@ -135,7 +137,7 @@ def polish(layout, around, kinds, log_phi, unary, states):
                 p = factor_of_slot[s]
                 is_table = True
                 if kinds is not None:
-                    is_table = kinds[0][p] == 0
+                    is_table = kinds[KIND][p] == 0
                     if not is_table:
                         conditional_values(factors, slots, log_phi, kinds, p, s, states, held, row)
                         _add_row(score, zeros, row, 0, 1, d)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.factors.factor_messages import max_pair, max_products, step
+from equifactor.factors.kind_rows import KIND
 from equifactor.factors.structured_kernels import structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
 from equifactor.kernels.fastmath import get, put
@@ -67,7 +68,7 @@ def sweep_factors(order, arrays, kinds, q, before):
                 put(q, m + x, get(total, state + x) + get(back, m + x))
         is_table = True
         if kinds is not None:
-            is_table = kinds[0][p] == 0
+            is_table = kinds[KIND][p] == 0
             if not is_table:
                 structured_messages(factors, slots, log_phi, kinds, p, q, out)
         if not is_table:
@@ -114,7 +115,7 @@ def sweep_variables(direction, arrays, kinds, chains, var_ptr, unary):
                 p = factor_of_slot[s]
                 is_table = True
                 if kinds is not None:
-                    is_table = kinds[0][p] == 0
+                    is_table = kinds[KIND][p] == 0
                     if chains[0][p] > 0:
                         chain_marginal(factors, slots, kinds, chains, p, s, out)
                     elif not is_table:

@@ -6,12 +6,12 @@ until the score of the best assignment meets the bound.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower
@@ -149,9 +149,9 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
         elif last:
             status = context.clock.status or Status.ITERATION_LIMIT
         else:
-            start = time.perf_counter()
+            start = Clock.now()
             bound = dual.sweep()
-            sweeping += time.perf_counter() - start
+            sweeping += Clock.now() - start
             done += 1
             if bound == -np.inf:  # `isneginf` is slow on a single number
                 return zero_by_exclusion(dual.flat.graphs[0])
@@ -179,14 +179,14 @@ class _Best:
         self.seconds = 0.0  # time spent on decoding
 
     def update(self, rng: np.random.Generator | None = None) -> None:
-        start = time.perf_counter()
+        start = Clock.now()
         flat = self.dual.flat
         for states in self.dual.candidates(rng):
             assignment = flat.assignments(states)[0]
             score = flat.graphs[0].log_score(assignment)
             if self.assignment is None or score > self.score:
                 self.assignment, self.score = assignment, score
-        self.seconds += time.perf_counter() - start
+        self.seconds += Clock.now() - start
 
     def meets(self, bound: float, gap: float) -> bool:
         return bound - self.score <= gap * max(1.0, abs(bound))

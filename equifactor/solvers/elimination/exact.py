@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.budget import planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
 
-_WORK_PER_SECOND = 5e7  # List operations per second that the planner makes at least. Chosen by hand.
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
 # A plan is run if its estimate is at most this many times the time left, since the estimate is rough. Chosen by hand.
 _HOPE = 3.0
@@ -61,7 +61,7 @@ class Exact(GraphSolver):
         known = known_plan(graph)
         if known is not None and known.fits(self.memory_limit, task):
             return known
-        most_work = context.clock.left * _WORK_PER_SECOND
+        most_work = planning_work(context.clock.left)
         return plan(
             graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=context.seed
         )

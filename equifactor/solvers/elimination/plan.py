@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.base.status import Task
 from equifactor.factors.lowered_graph import lower
-from equifactor.graph import display
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
+from equifactor.show.text_tables import terminal_table
 from equifactor.solvers.elimination.orders import Hopeless, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 _BYTES = 8  # bytes of a float64
 # Bytes per message entry that stay: the entry, nothing, the best state.
 _KEPT_BYTES = {Task.MAR: 8, Task.PR: 0, Task.MAP: 1}
-# Seconds per table entry, measured on one core at 2.8 GHz.
-_SECONDS_PER_ENTRY = {Task.MAR: 8e-9, Task.PR: 3e-9, Task.MAP: 4e-9}
+_SECONDS_PER_ENTRY = {Task.MAR: Seconds.UP_AND_DOWN, Task.PR: Seconds.UP, Task.MAP: Seconds.UP_MAX}
 _MOST_BITS = 1000.0  # bits: powers of two stay finite below
 
 
@@ -201,10 +201,10 @@ class Plan:
         ]
 
     def __rich__(self) -> RenderableType:
-        return display.terminal_table("Elimination plan", self.facts())
+        return terminal_table("Elimination plan", self.facts())
 
     def _repr_html_(self) -> str:
-        from equifactor.drawing.html_tables import facts_table
+        from equifactor.show.html_tables import facts_table
 
         return facts_table("Elimination plan", self.facts())
 

@@ -3,9 +3,9 @@
 ```python
 import equifactor as ef
 
-flat = ef.compile(graphs).to(device, dtype)  # The structure is compiled once.
+flat = ef.solvers.compile(graphs).to(device, dtype)  # The structure is compiled once.
 answer = ef.beliefs(flat, log_phi)  # log_phi [T] comes from any network, in flat order.
-loss = (answer.log_z - ef.log_scores(flat.with_log_phi(log_phi), labels)).mean()
+loss = (answer.log_z - ef.learned.log_scores(flat.with_log_phi(log_phi), labels)).mean()
 loss.backward()
 ```
 """
@@ -23,7 +23,7 @@ from torch import Tensor
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.typing import Semiring
 from equifactor.factors import tensors
-from equifactor.graph.kinds import kind_name
+from equifactor.graph.kinds import kind_class
 from equifactor.kernels.segments import (
     finite,
     logsumexp,
@@ -48,17 +48,18 @@ class Beliefs(NamedTuple):
 
     @property
     def probabilities(self) -> Float[Tensor, " X"]:
-        """The marginals; for a cross-entropy use `log_probabilities`, which loses no digits."""
+        """The marginals. For a cross-entropy use `log_probabilities`, which is more precise."""
         return self.log_probabilities.exp()
 
     @property
     def factors(self) -> Float[Tensor, " T"]:
         """The joint marginals of the variables of each factor.
 
-        For factors that are no tables, the derivative of ln Z in each of their log values: the probability of an even
-        number of ones, of a violated clause, of each number of ones, of each listed configuration and of all others, of
-        equal labels; for a truncated linear factor the mean distance in reach and the probability of the limit. A
-        noisy-or has none, and 0 here.
+        For structured factors, the derivative of ln Z with respect to each of their log values: the probability of an
+        even number of ones, of a violated clause, of each number of ones, of each listed configuration and of all
+        others, or of equal labels. For a truncated linear factor, the mean distance below the limit and the
+        probability of reaching the limit. For a factor that is not linear in its log values, such as a noisy-or, this
+        is not defined, and the entries are 0.
         """
         return self.log_factors.exp()
 
@@ -73,27 +74,26 @@ def beliefs(
     semiring: Semiring = "sum",
     gradient: Gradient = "unrolled",
 ) -> Beliefs:
-    """Beliefs and the Bethe ln Z of damped parallel BP (Eq. 2 to 6 of the paper); exact on forests.
+    """Return the beliefs and the Bethe ln Z of damped parallel BP (Eq. 2 to 6 of the paper); exact on forests.
 
     Args:
         flat: structure of one graph or a batch, `compile(graphs).to(device, dtype)`; its own potentials are not used.
-        log_phi: potentials in flat order, `-inf` for true zeros; of factors that are no tables their log values.
-            Tables written one after the other in the graphs' own order become this by
-            `tables[torch.tensor(flat.entry_order)]`.
+        log_phi: potentials in flat order, `-inf` for true zeros; for structured factors their log values.
+            `tables[torch.tensor(flat.entry_order)]` puts tables in the graphs' own order into flat order.
         damping: share of the old log message that is kept.
-        iterations: steps; on a tree with damping 0 as many as its diameter are exact.
+        iterations: number of steps; on a tree with damping 0, the diameter of the tree suffices for exact answers.
         tolerance: `implicit` stops when no message changes by more, in probability.
         semiring: `sum` for marginals; `max` for max-marginals, scaled to sum to 1, and the best score.
-        gradient: how the gradient is had, see below. Values are the same up to `tolerance`.
+        gradient: how the gradient is computed, see below. Values are the same up to `tolerance`.
 
-    `unrolled` runs all steps and differentiates them one by one: the derivative of exactly what was computed, settled
-    or not, of any order. Memory O(iterations T). It never stops early, because derivatives settle after the values:
-    uniform potentials settle at once, while what one of them does to its neighbours takes many steps.
+    `unrolled` runs all steps and differentiates them one by one. This gives derivatives of any order of what was
+    computed, whether or not the messages settled. Memory O(iterations T). It never stops early, because derivatives
+    settle after the values: uniform potentials settle at once, but their effect on neighbours takes many steps.
 
-    `implicit` runs without a record until the messages settle, and differentiates the fixed point: with J the Jacobian
+    `implicit` runs without recording until the messages settle, and differentiates the fixed point: with J the Jacobian
     of one step, v = g + J^T v is iterated from the incoming gradient g until it settles. Memory O(T). The Bethe ln Z is
-    stationary in the messages there, so its gradient is simply `factors` and costs no iteration. First derivatives
-    only, and wrong where BP did not settle: look at `change`.
+    stationary in the messages at a fixed point, so its gradient is `factors` and needs no iteration. It gives first
+    derivatives only, and wrong ones where BP did not settle: check `change`.
     """
     _check(flat, log_phi, damping, iterations, tolerance, semiring, gradient)
     flat = replace(flat.with_log_phi(log_phi), has_zeros=flat.has_zeros or _has_zeros(log_phi))
@@ -109,14 +109,14 @@ def beliefs(
         msg_fv = wiring.messages(msg)
         seen_by_log_z = msg_fv.detach()
     log_b_v = tensors.variable_log_beliefs(flat, msg_fv)
-    top = finite(segment_max(log_b_v.detach(), flat.var_of_state, flat.num_vars))  # Large logs leave no digits behind.
+    top = finite(segment_max(log_b_v.detach(), flat.var_of_state, flat.num_vars))  # Large logs would cost precision.
     log_b_v = log_b_v - top.index_select(0, flat.var_of_state)
     scale = finite(segment_logsumexp(log_b_v, flat.var_of_state, flat.num_vars))
     log_b_v = log_b_v - scale.index_select(0, flat.var_of_state)
     log_factors, _ = _factor_beliefs(flat, msg_fv, semiring)
     with torch.no_grad():
         change = segment_max((msg.exp() - old.exp()).abs(), wiring.graph, flat.num_graphs, empty=0.0)
-    # What is left of the old message hides part of the change: that of the undamped step is this much larger.
+    # Damping hides part of the change. The change of an undamped step is larger by this factor.
     return Beliefs(log_b_v, log_factors, _log_z(flat, seen_by_log_z, semiring), change / (1.0 - damping), done)
 
 
@@ -124,39 +124,39 @@ def beliefs(
 
 
 def _step(wiring: Wiring, msg: Tensor, keep: Tensor) -> Tensor:
-    """One damped update of all messages [S2] of the factors of two variables and more."""
+    """Return the messages [S2] of factors with two or more variables after one damped update."""
     return wiring.damp(wiring.normalize(wiring.reduce(wiring.outgoing(msg))), msg, keep)
 
 
 def _iterate(wiring: Wiring, keep: Tensor, iterations: int, tolerance: float = 0.0) -> tuple[Tensor, Tensor, int]:
-    """The last two messages and the number of steps; with a tolerance it stops once the messages settled."""
+    """Return the last two messages and the number of steps; with a tolerance, stop once the messages have settled."""
     old = msg = wiring.uniform_messages()
     for n in range(1, iterations + 1):
         old, msg = msg, _step(wiring, msg, keep)
-        look = tolerance > 0 and n % _LOOK_EVERY == 0  # Each look waits for the device.
-        if look and (msg.numel() == 0 or bool((msg.exp() - old.exp()).abs().amax() <= tolerance)):
+        check = tolerance > 0 and n % _CHECK_EVERY == 0
+        if check and (msg.numel() == 0 or bool((msg.exp() - old.exp()).abs().amax() <= tolerance)):
             return old, msg, n
     return old, msg, iterations
 
 
-_LOOK_EVERY = 4
+_CHECK_EVERY = 4  # Steps between two checks for convergence, each of which waits for the device. Chosen by hand.
 
 
 def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tolerance: float) -> Tensor:
-    """Messages [S2] one step after those at a fixed point, with the gradient of the fixed point."""
+    """Return the messages [S2] one step after a fixed point, with the gradient of the fixed point."""
     last = _step(wiring, msg, keep)
     if not last.requires_grad:
         return last
     point = msg.detach().requires_grad_()
-    # J^T needs a record of its own, since the hook below would otherwise run within itself.
+    # J^T needs its own recorded step, since the hook below would otherwise run within itself.
     after = _step(wiring, point, keep)
 
     def solved(g: Tensor) -> Tensor:
-        """v = g + J^T v, iterated until it settles."""
+        """Iterate v = g + J^T v until it settles, and return v."""
         v = g
         for n in range(1, iterations + 1):
             old, v = v, g + torch.autograd.grad(after, point, v, retain_graph=True)[0]
-            if n % _LOOK_EVERY == 0 and bool((v - old).abs().amax() <= tolerance * v.abs().amax()):
+            if n % _CHECK_EVERY == 0 and bool((v - old).abs().amax() <= tolerance * v.abs().amax()):
                 break
         return v
 
@@ -168,7 +168,7 @@ def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tol
 
 
 def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Tensor, Tensor]:
-    """The normalised log belief of every table entry [T], and the sum of ln Z_a (`max`: of the best entries) [G]."""
+    """Return the normalised log belief of each table entry [T], and the sum of ln Z_a (`max`: of best entries) [G]."""
     msg_vf = tensors.sum_of_other_factors(flat, msg_fv)
     blocks, log_z = [], msg_fv.new_zeros(flat.num_graphs)
     for group in flat.groups:
@@ -187,9 +187,10 @@ def _factor_beliefs(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> tuple[Ten
 def _structured_beliefs(
     own: tensors.StructuredTensors, log_phi: Tensor, msg_vf: Tensor, semiring: Semiring
 ) -> tuple[Tensor, Tensor]:
-    """ln Z_a [N] of factors that are no tables, and the logs [t] of its derivatives in their log values."""
+    """Return ln Z_a [N] of structured factors, and the logs [t] of its derivatives with respect to their log values."""
     log_z_a = own.log_totals(log_phi, msg_vf, semiring)
-    if kind_name(own.group.kind) == "noisy_or":  # Its derivatives have either sign.
+    kind = kind_class(own.group.kind)
+    if kind.nonlinear_values or not kind.tensors:  # Its derivatives have either sign, or it has none in torch.
         return log_z_a, torch.full_like(log_phi[own.group.entries], -torch.inf)
     wanted = torch.is_grad_enabled() and log_z_a.requires_grad
     with torch.inference_mode(False), torch.enable_grad():
@@ -201,7 +202,7 @@ def _structured_beliefs(
 
 
 def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"]:
-    """The Bethe ln Z for both semirings."""
+    """Return the Bethe ln Z for both semirings."""
     if semiring == "sum":
         return tensors.bethe_log_z(flat, msg_fv)
     best = segment_max(tensors.variable_log_beliefs(flat, msg_fv), flat.var_of_state, flat.num_vars)
@@ -217,7 +218,7 @@ def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"
 
 
 def _has_zeros(log_phi: Tensor) -> bool:
-    """Whether there are true zeros; while a CUDA graph is captured nobody can look, and those of `flat` count."""
+    """Return whether there are true zeros; False while a CUDA graph is captured, when values cannot be read."""
     if log_phi.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         return False
     return bool(torch.isneginf(log_phi).any())
@@ -227,13 +228,17 @@ def _check(
     flat: Flat, log_phi: Any, damping: float, iterations: int, tolerance: float, semiring: str, gradient: str
 ) -> None:
     if not isinstance(flat.log_phi, Tensor):
-        raise ModelError("beliefs needs a graph of tensors, found one of numpy arrays: compile(graphs).to(device)")
+        raise ModelError(
+            "beliefs needs a compiled graph of torch tensors and found numpy arrays. Pass compile(graphs).to(device)."
+        )
     if not isinstance(log_phi, Tensor) or log_phi.shape != flat.log_phi.shape:
         found = f"shape {tuple(log_phi.shape)}" if isinstance(log_phi, Tensor) else type(log_phi).__name__
-        raise ModelError(f"log_phi must be a tensor of shape ({flat.num_entries},), one per table entry; found {found}")
+        raise ModelError(
+            f"log_phi must be a tensor of shape ({flat.num_entries},), one number per table entry; found {found}"
+        )
     if log_phi.device != flat.log_phi.device or not log_phi.is_floating_point():
         raise ModelError(
-            f"log_phi must be floating point on {flat.log_phi.device}, where the graph is; "
+            f"log_phi must be floating point and on the device of the graph, {flat.log_phi.device}; "
             f"found {log_phi.dtype} on {log_phi.device}"
         )
     if not 0 <= damping < 1:

@@ -16,7 +16,7 @@ from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkSt
 from equifactor.solvers.learned.wiring import Flat, Wiring
 from equifactor.solving.registry import register
 
-_CLAMP = 99.0  # H sees larger log differences as this one, as in the published code.
+_CLAMP = 99.0  # H sees larger log differences as this value, as in the published code.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,12 +33,12 @@ class BPNNConfig(NetworkConfig):
 class BPNN(Network):
     """`m = m~ + (1 - a)[H(m_prev - m~) - H(0)]` for both directions of every edge (BPNN-D), H a network on |X| numbers.
 
-    H = Linear-ReLU-Linear-ReLU starts with identity matrices and zero biases: untrained, 1 - a of the fall of an entry
-    is held back and a rise is not. Whatever H, a fixed point of BP is one of BPNN-D, because H(0) is subtracted; with
-    a = 1 it is BP. `variant=scalar`: `m = m~ + alpha (m_prev - m~)`, factor to variable only, with one
-    alpha = sigmoid(MLP[m~, m_prev]) per edge; untrained it is BP with `damping`.
+    H = Linear-ReLU-Linear-ReLU starts with identity matrices and zero biases: the untrained network damps entries that
+    fall by the share 1 - a, and does not damp entries that rise. For any H, a fixed point of BP is a fixed point of
+    BPNN-D, because H(0) is subtracted; with a = 1 it is BP. `variant=scalar`: `m = m~ + alpha (m_prev - m~)`, factor to
+    variable only, with one alpha = sigmoid(MLP[m~, m_prev]) per edge; untrained it is BP with `damping`.
 
-    H sees the states of a variable in their order, so that variable assignment symmetry does not hold.
+    H sees the states of a variable in their order, so variable assignment symmetry does not hold.
     """
 
     config_class = BPNNConfig
@@ -50,7 +50,7 @@ class BPNN(Network):
         self.scalar = config.variant == "scalar"
         if self.scalar:
             self.alpha = mlp((2 * self.card, config.hidden, config.hidden, 1), nn.ReLU)
-            zero_(self.alpha[-1], logit(config.damping))  # All layers at zero could not learn.
+            zero_(self.alpha[-1], logit(config.damping))  # If all layers were zero, none could learn.
         else:
             self.to_factor, self.to_variable = _identity(self.card), _identity(self.card)
 
@@ -59,7 +59,7 @@ class BPNN(Network):
         check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Uniform messages in both directions."""
+        """Return uniform messages in both directions."""
         msg = wiring.uniform_messages()
         return NetworkState(wiring, msg, () if self.scalar else (msg,))
 
@@ -77,7 +77,7 @@ class BPNN(Network):
         return NetworkState(wiring, self._mix(wiring, new, old, self.to_variable), (msg_vf,))
 
     def _mix(self, wiring: Wiring, new: Tensor, old: Tensor, H: nn.Module) -> Float[Tensor, " S2"]:
-        """The new message with its correction, normalised; true zeros stay and are not shown to H."""
+        """Return the new message with its correction, normalised; true zeros stay zero and H does not see them."""
         zero = torch.isneginf(new) | torch.isneginf(old)
         change = torch.where(zero, 0.0, old) - torch.where(zero, 0.0, new)
         rows = change.clamp(-_CLAMP, _CLAMP).reshape(-1, self.card)
@@ -89,7 +89,7 @@ class BPNN(Network):
 
 
 def _identity(card: int) -> nn.Sequential:
-    """Linear-ReLU-Linear-ReLU with identity matrices and zero biases."""
+    """Return Linear-ReLU-Linear-ReLU with identity matrices and zero biases."""
     layers: list[nn.Module] = []
     for _ in range(2):
         linear = nn.Linear(card, card)
@@ -104,8 +104,8 @@ def _identity(card: int) -> nn.Sequential:
 class BPNNSolver(NeuralSolver):
     """Belief propagation with a learned damping of whole message vectors; one cardinality per model (BPNN).
 
-    Marginals and ln Z are those of the Bethe formula, neither bound; for MAP the assignment is a lower bound and
-    appendix C an upper one. Any arity. Untrained it is nearly undamped belief propagation.
+    Marginals and ln Z follow from the Bethe formula; neither is a bound. For MAP the assignment is a lower bound and
+    appendix C an upper bound. Any arity. Untrained it is nearly undamped belief propagation.
     """
 
     network_class = BPNN

@@ -18,7 +18,7 @@ from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkSt
 from equifactor.solvers.learned.wiring import Flat, Wiring, others
 from equifactor.solving.registry import register
 
-_CLAMP = 30.0  # Larger log messages are seen as this one.
+_CLAMP = 30.0  # The GRU sees larger log messages as this value. Chosen by hand.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,10 @@ class FEGNNConfig(NetworkConfig):
     card: int = option(2, "number of states of every variable", low=2)
     channels: int = option(5, "size D of the hidden message states", low=1)
     hidden: int = option(64, "width of the two hidden layers of each network", low=1)
-    features: Literal["none", "bp"] = option("none", "bp: the messages of damped BP run beside it and are seen")
-    settle: float = option(0.0, "after T steps hidden states go (T/t)^settle of their way; above 1 they rest", low=0.0)
+    features: Literal["none", "bp"] = option("none", "bp: damped BP runs alongside, and the network sees its messages")
+    settle: float = option(
+        0.0, "after T steps each change is scaled by (T/t)^settle; above 1 hidden states converge", low=0.0
+    )
 
 
 class FEGNN(Network):
@@ -60,7 +62,7 @@ class FEGNN(Network):
         check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Hidden states of zero and uniform messages; the tables lose their scale, which no answer depends on."""
+        """Return hidden states of zero and uniform messages; tables lose their scale, which no answer depends on."""
         zeros = wiring.log_phi.new_zeros(len(wiring.var_of_edge), self.channels)
         return NetworkState(
             wiring, wiring.uniform_messages(), (zeros, zeros, _without_scale(wiring), zeros.new_zeros(()))
@@ -86,20 +88,20 @@ class FEGNN(Network):
         )
         h_fv = self._moved(h_fv, self.gru2(out.clamp(-_CLAMP, _CLAMP).reshape(-1, self.card), h_fv), t)
         if not self.sees_bp:
-            # What went through the tables is a log message like any other: bounds are computed from it.
+            # The output of the tables is a log message like any other. Bounds are computed from it.
             msg = wiring.normalize(out[len(wiring.unary_messages) :])
         return NetworkState(wiring, msg, (h_vf, h_fv, log_phi, t))
 
     def _moved(self, before: Tensor, after: Tensor, t: Tensor) -> Tensor:
-        """Hidden states on their way from `before` to `after`: all of it, or with `settle` less and less."""
+        """Return `after`, or with `settle` a mean of `before` and `after` that moves less with every step."""
         return torch.lerp(before, after, settling(t, self.config.steps, self.settle)) if self.settle else after
 
     def _seen(self, hidden: Tensor, msg: Tensor) -> Tensor:
-        """[E, D + card] hidden states beside the messages of belief propagation."""
+        """Return [E, D + card] hidden states beside the messages of belief propagation."""
         return torch.cat((hidden, squash(msg).reshape(-1, self.card)), dim=1)
 
     def log_beliefs(self, state: NetworkState) -> Tensor:
-        """MLP3 of the sum of the incoming hidden states [X]; impossible states stay impossible."""
+        """Return MLP3 of the sum of the incoming hidden states [X]; impossible states stay impossible."""
         flat = state.wiring.flat
         out = self.mlp3(segment_sum(state.hidden[1], flat.var_of_edge, flat.num_vars)).reshape(-1)
         if not flat.has_zeros:
@@ -108,7 +110,7 @@ class FEGNN(Network):
 
 
 def _without_scale(wiring: Wiring) -> Tensor:
-    """[T] the log tables, each less the mean of its possible entries."""
+    """Return the log tables [T], each minus the mean of its possible entries."""
     blocks = [wiring.log_phi.new_zeros(0)]
     for group in wiring.all_groups:
         table = group.table(wiring.log_phi).reshape(group.num_factors, -1)
@@ -123,8 +125,8 @@ def _without_scale(wiring: Wiring) -> Tensor:
 class FEGNNSolver(NeuralSolver):
     """Recurrent network on messages that meets the tables in a tensor sum; one cardinality per model (FE-GNN).
 
-    Marginals and assignments are learned and ln Z is not given; for MAP the assignment is a lower bound and appendix C
-    an upper one. Any arity. Untrained its weights are random.
+    Marginals and assignments are learned. It does not estimate ln Z. For MAP the assignment is a lower bound and
+    appendix C an upper bound. Takes any arity. Untrained weights are random.
     """
 
     network_class = FEGNN

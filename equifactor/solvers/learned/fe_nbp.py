@@ -18,7 +18,7 @@ from equifactor.solvers.learned.wiring import Wiring
 from equifactor.solving.registry import register
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
-_LEAST = 1e-6  # It is added to changes and variances, so that their logarithms stay finite.
+_LEAST = 1e-6  # Added to changes and variances, so that their logarithms stay finite. Chosen by hand.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,14 +31,16 @@ class FENBPConfig(NetworkConfig):
     context: bool = option(False, "phi also sees the step, and means and spreads over the whole graph")
     damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
     alpha: Literal["state", "edge"] = option("state", "one damping per edge state, or one per edge")
-    bounded: bool = option(True, "keep the damping between 0 and 1; else it may leave")
-    settle: float = option(0.0, "after T steps messages go (T/t)^settle of their way; above 1 they rest", low=0.0)
+    bounded: bool = option(True, "keep the damping between 0 and 1; otherwise it may take any value")
+    settle: float = option(
+        0.0, "after T steps each change is scaled by (T/t)^settle; above 1 messages converge", low=0.0
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.features.split("+"):
             if name not in FEATURES:
-                raise OptionError(f"fe-nbp: there is no feature {name!r}; {choices(name, list(FEATURES))}")
+                raise OptionError(f"fe-nbp has no feature {name!r}; {choices(name, list(FEATURES))}")
 
 
 class FENBP(Network):
@@ -49,9 +51,9 @@ class FENBP(Network):
 
     Beyond the paper, with `context` phi also sees the number of the step, the mean over the graph of |m~ - m_prev|, and
     mean and spread over the graph of its first hidden layer. With the five features of the paper alone it cannot tell
-    a message on its way from one that goes round a loop for the tenth time, nor a graph of weak couplings from a
-    corner of a strong one. With `settle`, 1 - alpha is multiplied by min(1, T/t)^settle, so that
-    messages come to rest on any graph, also where BP runs in circles.
+    a message on its way from one that goes round a loop for the tenth time. Nor can it tell a weakly coupled graph from
+    a weakly coupled corner of a strongly coupled graph. With `settle`, 1 - alpha is multiplied by min(1, T/t)^settle,
+    so that messages converge on any graph, even where BP oscillates.
     """
 
     config_class = FENBPConfig
@@ -71,12 +73,12 @@ class FENBP(Network):
         self.whole = mlp((2 + 2 * config.hidden, config.hidden, config.hidden)) if config.context else None
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Uniform messages and a count of steps."""
+        """Return uniform messages and a count of steps."""
         msg = wiring.uniform_messages()
         return NetworkState(wiring, msg, (msg.new_zeros(()),))
 
     def step(self, state: NetworkState) -> NetworkState:
-        """One damped step of belief propagation; the network chooses the damping."""
+        """Run one damped step of belief propagation; the network chooses the damping."""
         wiring, old, t = state.wiring, state.msg_fv, state.hidden[0] + 1.0
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)
@@ -88,10 +90,10 @@ class FENBP(Network):
         return NetworkState(wiring, wiring.damp(new, old, damping), (t,))
 
     def see(self, wiring: Wiring, old: Tensor, new: Tensor, msg_vf: Tensor, unscaled: Tensor) -> Float[Tensor, "S2 H"]:
-        """The features of each edge state, in the log and squashed.
+        """Return the features of each edge state, in the log and squashed.
 
         The marginal of the factor belief is the product of the two messages that meet on the edge, so `factor-sum`
-        (for MAP: `factor-max`) needs no look at the table; the other one costs a second reduction.
+        (for MAP: `factor-max`) does not need the table. The other feature costs a second reduction of the tables.
         """
         seen = {"old": old, "new": new}
         if "variable" in self.features:
@@ -108,12 +110,12 @@ class FENBP(Network):
         return squash(torch.stack([seen[name] for name in self.features], dim=-1))
 
     def moved(self, wiring: Wiring, old: Tensor, new: Tensor, t: Tensor) -> Float[Tensor, "G 2"]:
-        """How far each graph is: the logarithms of the step and of the mean change BP would make."""
+        """Return the progress of each graph: the logarithms of the step and of the mean change BP would make."""
         change = wiring.mean_per_graph((new.exp() - old.clamp_max(0.0).exp()).abs()[:, None])
         return torch.cat((t.log().expand_as(change), (change + _LEAST).log()), dim=1)
 
     def damping(self, wiring: Wiring, seen: Tensor, moved: Tensor | None = None) -> Float[Tensor, " S2"]:
-        """alpha for each edge state, or one for all states of an edge, from what `see` and `moved` return."""
+        """Return alpha for each edge state, or one alpha per edge, from what `see` and `moved` return."""
         hidden, whole = self.first(seen), None
         if self.norms or moved is not None:
             mean, variance, centred = wiring.graph_statistics(hidden)
@@ -126,7 +128,7 @@ class FENBP(Network):
         if self.norms:
             _, variance, centred = wiring.graph_statistics(hidden)
             hidden = self.norms[1](wiring, variance, centred)
-        if whole is not None:  # It comes after the norms, which would take it away again.
+        if whole is not None:  # Added after the norms, which would remove it.
             hidden = hidden + whole
         hidden = nn.functional.leaky_relu(hidden)
         if self.alpha == "edge":
@@ -140,8 +142,8 @@ class FENBP(Network):
 class FENBPSolver(NeuralBP):
     """Belief propagation whose damping a small network chooses, one number per edge state (FE-NBP).
 
-    Marginals and ln Z are those of the Bethe formula, neither bound; for MAP the assignment is a lower bound and
-    appendix C an upper one. Any cardinality and arity. Cost of a step: BP plus 5,000 multiplications per edge state.
+    Marginals and ln Z follow from the Bethe formula; neither is a bound. For MAP the assignment is a lower bound and
+    appendix C an upper bound. Any cardinality and arity. A step costs BP plus 5,000 multiplications per edge state.
     """
 
     any_kind = True

@@ -1,4 +1,4 @@
-"""FE-Net: belief propagation with a hidden vector on every edge state; all three symmetries and the power of a GNN."""
+"""FE-Net: belief propagation with a hidden vector on every edge state. It respects all three symmetries."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkSt
 from equifactor.solvers.learned.wiring import Wiring
 from equifactor.solving.registry import register
 
-_LOWEST = -1e3  # The number that features show for a true zero.
-_NOTHING = -1e8  # What channels through a factor are held above.
+_LOWEST = -1e3  # Features show a true zero as this log value. Chosen by hand.
+_NOTHING = -1e8  # Lower limit of the log values that pass through a structured factor. Chosen by hand.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +32,13 @@ class FENetConfig(NetworkConfig):
     temper: bool = option(False, "messages and beliefs are raised to learned powers, for strong couplings")
     context: bool = option(True, "each state sees the mean over the states of its variable")
     damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
-    settle: float = option(0.0, "after T steps messages go (T/t)^settle of their way; above 1 they rest", low=0.0)
+    settle: float = option(
+        0.0, "after T steps each change is scaled by (T/t)^settle; above 1 messages converge", low=0.0
+    )
 
 
 class FENet(Network):
-    """It keeps the BP message m(x) and C hidden channels h(x) on every edge state.
+    """A network that keeps the BP message m(x) and C hidden channels h(x) on every edge state.
 
     One step is:
 
@@ -50,10 +52,11 @@ class FENet(Network):
        linear in h. With `temper`, m~ is first raised to the power 2 sigmoid(tau), tau linear in the mean of h over x.
 
     Beliefs: log b_i(x) = sum_a m + MLP3[sum_a h, its mean over x, sum_a m, mean over loops of delta]. All are functions
-    of one state, of means over states and of sums over neighbours, hence all three symmetries, any arity and any
-    cardinality. kappa, alpha, epsilon and MLP3 start at zero: untrained it is damped BP, corrected around short loops.
+    of one state, of means over states and of sums over neighbours. Hence all three symmetries hold, and any arity and
+    cardinality works. kappa, alpha, epsilon and MLP3 start at zero: untrained it is damped BP, corrected around short
+    loops.
 
-    With `settle` m and h go min(1, T/t)^settle of their way only, so that they come to rest on any graph.
+    With `settle` each change of m and h is scaled by min(1, T/t)^settle, so that both converge on any graph.
     """
 
     config_class = FENetConfig
@@ -63,11 +66,11 @@ class FENet(Network):
         super().__init__(config)
         C, Q, H = config.channels, config.tables, config.hidden
         self.channels, self.tables, self.context = C, Q, config.context
-        double = 2 if config.context else 1  # With context a hidden vector comes with a mean.
+        double = 2 if config.context else 1  # With context, a hidden vector comes with its mean over states.
         self.mlp1 = mlp((double * C, H, C))
         if Q:
             self.mlp2 = mlp((double * C + 1, H, Q))
-            # Tables at several temperatures, from nearly flat to nearly max, and messages to go with them.
+            # Tables at several temperatures, from flatter to sharper, and messages scaled alike.
             self.beta = nn.Parameter(spread(0.5, 2.0, Q))
             self.gamma = nn.Parameter(torch.ones(Q))
         self.loops = config.loops
@@ -79,7 +82,7 @@ class FENet(Network):
         self.mlp3 = mlp((double * C + 1 + config.loops, H, H, 1 + config.temper), last_zero=True)
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Uniform messages, hidden vectors of zero."""
+        """Return uniform messages and hidden vectors of zero."""
         msg = wiring.uniform_messages()
         if self.loops:
             wiring = replace(wiring, loops=loops_of(wiring))
@@ -119,10 +122,10 @@ class FENet(Network):
         return NetworkState(wiring, msg, (h, seen_by_states, t + 1.0))
 
     def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S2 Q"]:
-        """What the other variables of the factor say through the table, at Q temperatures."""
+        """Return what the other variables of the factor send through the table, at Q temperatures."""
         y = self.mlp2(torch.cat((self._with_context(wiring, u), seen), dim=1))
         log_phi = wiring.log_phi
-        if wiring.has_zeros:  # Finite numbers stand in for zeros; they are features, never answers.
+        if wiring.has_zeros:  # Finite numbers replace zeros here. They are features and never become answers.
             log_phi, sent = log_phi.clamp_min(_LOWEST), sent.clamp_min(_LOWEST)
         y = y + sent[:, None] * self.gamma
         q = wiring.reduce(y, log_phi=log_phi[:, None] * self.beta)
@@ -131,7 +134,7 @@ class FENet(Network):
         return squash(wiring.centred(q))
 
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
-        """The log beliefs of the messages, corrected by MLP3."""
+        """Return the log beliefs of the messages, corrected by MLP3."""
         wiring, (h, loops, _) = state.wiring, state.hidden
         log_b = wiring.log_beliefs(state.msg_fv)
         total = wiring.to_states(h)
@@ -146,12 +149,12 @@ class FENet(Network):
         return log_b + out[:, 0]
 
     def _with_context(self, wiring: Wiring, hidden: Tensor) -> Tensor:
-        """Hidden vectors, followed by their mean over the states of the edge where `context` is set."""
+        """Return hidden vectors, followed by their mean over the states of the edge if `context` is set."""
         return wiring.with_mean(hidden) if self.context else hidden
 
 
 def _power(log_values: Tensor, gate: Tensor, zeros: bool) -> Tensor:
-    """Log values raised to the power 2 sigmoid(gate), 1 at 0; a true zero stays one and passes no gradient."""
+    """Raise values to the power 2 sigmoid(gate), which is 1 at 0; a true zero stays zero and passes no gradient."""
     power = 2.0 * gate.sigmoid()
     if not zeros:
         return power * log_values
@@ -160,7 +163,7 @@ def _power(log_values: Tensor, gate: Tensor, zeros: bool) -> Tensor:
 
 
 def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:
-    """[X, 1] the log beliefs, normalised over the states of each variable and squashed."""
+    """Return [X, 1] the log beliefs, normalised over the states of each variable and squashed."""
     scale = segment_logsumexp(log_b.detach(), wiring.var_of_state, wiring.num_vars)
     scale = torch.where(torch.isneginf(scale), 0.0, scale)
     return squash(log_b - scale[wiring.var_of_state])[:, None]
@@ -171,8 +174,8 @@ def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:
 class FENetSolver(NeuralBP):
     """Belief propagation with a learned hidden vector on every edge state; respects all symmetries (FE-Net).
 
-    Marginals are learned, ln Z is the Bethe formula on its messages, neither is a bound; for MAP the assignment is a
-    lower bound and appendix C an upper one. Any cardinality and arity.
+    Marginals are learned, and ln Z is the Bethe formula on its messages; neither is a bound. For MAP the assignment is
+    a lower bound and appendix C an upper bound. Any cardinality and arity.
     """
 
     any_kind = True

@@ -31,15 +31,15 @@ from equifactor.solving.registry import register
 from equifactor.solving.solver import Symmetry
 
 Aggregate = Literal["max", "lse", "sum"]
-_SHARPNESS = 3.0  # The aggregator lse is (1/3) ln sum exp 3x.
+_SHARPNESS = 3.0  # The aggregator lse is (1/3) ln sum exp 3x. Chosen by hand.
 
 
 @dataclass(frozen=True, kw_only=True)
 class FGNNConfig(NetworkConfig):
-    """Settings of FGNN; the defaults are the small build of the paper.
+    """Settings of FGNN; the defaults are the small network of the paper.
 
-    The published one: `widths=64+64+128+128+256+256+128+128+64+64, steps=1, form=types, rank=16, update=residual,
-    position=true`.
+    The published network has `widths=64+64+128+128+256+256+128+128+64+64, steps=1, form=types, rank=16,
+    update=residual, position=true`.
     """
 
     card: int = option(2, "number of states of every variable", low=2)
@@ -48,8 +48,8 @@ class FGNNConfig(NetworkConfig):
     hidden: int = option(64, "width of the hidden layers of all networks", low=1)
     form: Literal["matrix", "types"] = option("matrix", "matrix: Q is a matrix, M a vector; types: the other way round")
     rank: int = option(2, "matrix: size of Q; types: number of edge types that are mixed", low=1)
-    aggregate: Aggregate = option("max", "how messages are put together at a node")
-    update: Literal["gru", "residual"] = option("gru", "how a node takes them in; gru needs widths that are all equal")
+    aggregate: Aggregate = option("max", "how messages are combined at a node")
+    update: Literal["gru", "residual"] = option("gru", "how a node is updated; gru needs equal widths")
     position: bool = option(False, "show each edge its place in the scope of the factor")
     orient: bool = option(False, "show each variable the table with its own axis first")
 
@@ -62,17 +62,17 @@ class FGNNConfig(NetworkConfig):
             raise OptionError(f"fgnn: update=gru needs equal widths, found {self.widths}; use update=residual")
 
     def more_symmetries(self) -> frozenset[Symmetry]:
-        """An oriented pair table shows each variable its own axis, so the order of the scope no longer matters."""
+        """Return local variable symmetry for oriented pair tables, which show each variable its own axis."""
         return frozenset(("local variable",) if self.orient and not self.position and self.arity == 2 else ())
 
 
 class FGNN(Network):
     """`f_a <- U(max_i Q(t_ai) M[f_a, g_i], f_a)` for factors, then the same for the vectors g_i of variables.
 
-    t_ai = [b_i, table of a] is what is known of the edge; both directions have networks of their own. A step runs all
-    layers of `widths`, and beliefs are an MLP of g_i. As published, all variables of a factor see the same table and
-    cannot know which axis is theirs, unless `position` or `orient` tells them. Respects global symmetry; with
-    `orient`, without `position` and with arity 2 local variable symmetry too.
+    t_ai = [b_i, table of a] describes the edge; each direction has its own networks. A step runs all layers of
+    `widths`, and beliefs are an MLP of g_i. As published, all variables of a factor see the same table and cannot know
+    which axis is theirs, unless `position` or `orient` is set. It respects global symmetry; with `orient`, without
+    `position` and with arity 2 also local variable symmetry.
     """
 
     config_class = FGNNConfig
@@ -96,10 +96,10 @@ class FGNN(Network):
     def check(self, flat: Flat) -> None:
         """Raise `ModelError` unless the model was made for this cardinality and for factors as large as these."""
         check_cardinality(flat, self.kind, self.card)
-        check_arity(flat, self.kind, self.arity, "raise its setting arity, or use fe-net, which takes any")
+        check_arity(flat, self.kind, self.arity, "Raise its setting arity, or use fe-net, which takes any arity.")
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Hidden are the vectors g of variables, f of factors and t of edges, and the two ends of each edge."""
+        """Return the start; hidden are vectors g of variables, f of factors, t of edges, and both ends of each edge."""
         b, variable = unary_features(wiring, self.card), variable_of_edge(wiring)
         factor, num_factors = factor_of_edge(wiring)
         parts = [b[variable], edge_tables(wiring, self.card, self.arity, self.orient)]
@@ -118,13 +118,13 @@ class FGNN(Network):
         return NetworkState(state.wiring, rule_out(state.wiring, state.msg_fv), (g, f, seen, variable, factor))
 
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
-        """An MLP of g_i; impossible states stay impossible."""
+        """Return an MLP of g_i; impossible states stay impossible."""
         out = self.readout(state.hidden[0]).reshape(-1)
         return with_support(state.wiring, state.msg_fv, out)
 
 
 class _Module(nn.Module):
-    """One direction of a layer: nodes of size `own` hear nodes of size `other` and get the size `after`."""
+    """One direction of a layer: nodes of size `own` receive from nodes of size `other` and become size `after`."""
 
     def __init__(self, own: int, other: int, after: int, seen: int, config: FGNNConfig) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ class _Module(nn.Module):
             self.skip: nn.Module = nn.Identity() if own == after else nn.Linear(own, after)
 
     def forward(self, own: Tensor, other: Tensor, seen: Tensor, receiver: Tensor, sender: Tensor) -> Tensor:
-        """The vectors [N, own] of the nodes become [N, after]."""
+        """Return the new vectors [N, after] of nodes whose vectors were `own` [N, own]."""
         vector, matrix = self.M(torch.cat((own[receiver], other[sender]), dim=1)), self.Q(seen)
         if not self.matrix:
             vector, matrix = matrix, vector
@@ -153,7 +153,7 @@ class _Module(nn.Module):
 
 
 def _aggregate(values: Float[Tensor, "E D"], index: Tensor, count: int, how: Aggregate) -> Float[Tensor, "N D"]:
-    """The sum, largest or soft largest of the rows of each node; 0 for a node without edges."""
+    """Return the sum, maximum or soft maximum of the rows of each node; 0 for a node without edges."""
     if how == "sum":
         return segment_sum(values, index, count)
     used = values if how == "max" else values.detach()
@@ -172,8 +172,8 @@ def _aggregate(values: Float[Tensor, "E D"], index: Tensor, count: int, how: Agg
 class FGNNSolver(NeuralSolver):
     """Graph network on variables and factors with edge-conditioned weights; one cardinality and arity (FGNN).
 
-    Marginals and assignments are learned and ln Z is not given; for MAP the assignment is a lower bound, and the upper
-    one is that of plain tables. Untrained its weights are random.
+    Marginals and assignments are learned. It does not estimate ln Z. For MAP the assignment is a lower bound, and the
+    upper bound follows from the tables alone. Untrained weights are random.
     """
 
     network_class = FGNN

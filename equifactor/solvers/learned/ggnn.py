@@ -48,7 +48,7 @@ class GGNNConfig(NetworkConfig):
         return self.arity if self.graph == "bipartite" else 2
 
     def more_symmetries(self) -> frozenset[Symmetry]:
-        """An oriented pair table shows each variable its own axis, so the order of the scope no longer matters."""
+        """Return local variable symmetry for oriented pair tables, which show each variable its own axis."""
         return frozenset(("local variable",) if self.orient and self.largest_arity == 2 else ())
 
 
@@ -57,8 +57,8 @@ class GGNN(Network):
 
     `graph=variables` joins the variables of each pair. `graph=bipartite` has factors as nodes too: the messages
     MLP1[h of the receiver, h of the sender, direction, b_i, table] go both ways, and the first channel of h starts at 1
-    for factors. As published, both ends of a pair see the same table and cannot know which axis is theirs; `orient`
-    tells them. Respects global symmetry; with `orient` and arity 2 local variable symmetry too.
+    for factors. As published, both ends of a pair see the same table and cannot know which axis is theirs, unless
+    `orient` is set. It respects global symmetry; with `orient` and arity 2 also local variable symmetry.
     """
 
     config_class = GGNNConfig
@@ -77,11 +77,11 @@ class GGNN(Network):
     def check(self, flat: Flat) -> None:
         """Raise `ModelError` unless the model was made for this cardinality and for factors as large as these."""
         check_cardinality(flat, self.kind, self.card)
-        advice = "raise its setting arity" if self.bipartite else "use graph=bipartite"
-        check_arity(flat, self.kind, self.arity, f"{advice}, or fe-net, which takes any")
+        advice = "Raise its setting arity" if self.bipartite else "Set graph=bipartite"
+        check_arity(flat, self.kind, self.arity, f"{advice}, or use fe-net, which takes any arity.")
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """Hidden are the vectors h of the nodes, what every directed edge sees, and its receiver and sender."""
+        """Return the start; hidden are vectors h of nodes, what each directed edge sees, its receiver and sender."""
         b, table = unary_features(wiring, self.card), edge_tables(wiring, self.card, self.arity, self.orient)
         variable = variable_of_edge(wiring)
         if self.bipartite:
@@ -95,7 +95,7 @@ class GGNN(Network):
             receiver, sender = torch.cat(ends), torch.cat(ends[::-1])
         else:
             h = table.new_zeros(len(b), self.channels)
-            # The edges of a group of pairs are those of slot 0, then those of slot 1: turned round, the other ends.
+            # A group of pairs lists the edges of slot 0, then those of slot 1. Swapped, they are the other ends.
             blocks = [variable[g.edges[1 - slot]] for g in wiring.groups for slot in range(2)]
             receiver, sender = variable, torch.cat(blocks) if blocks else variable
             seen = torch.cat((b[receiver], b[sender], table), dim=1)
@@ -109,7 +109,7 @@ class GGNN(Network):
         return NetworkState(state.wiring, rule_out(state.wiring, state.msg_fv), (h, seen, receiver, sender))
 
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
-        """MLP2 of the hidden vector and the unary factors; impossible states stay impossible."""
+        """Return MLP2 of the hidden vector and the unary factors; impossible states stay impossible."""
         b = unary_features(state.wiring, self.card)
         out = self.mlp2(torch.cat((state.hidden[0][: len(b)], b), dim=1)).reshape(-1)
         return with_support(state.wiring, state.msg_fv, out)
@@ -120,8 +120,8 @@ class GGNN(Network):
 class GGNNSolver(NeuralSolver):
     """Gated graph network that sees tables as features; one cardinality and largest arity per model (GGNN).
 
-    Marginals and assignments are learned and ln Z is not given; for MAP the assignment is a lower bound, and the upper
-    one is that of plain tables. Untrained its weights are random.
+    Marginals and assignments are learned. It does not estimate ln Z. For MAP the assignment is a lower bound, and the
+    upper bound follows from the tables alone. Untrained weights are random.
     """
 
     network_class = GGNN

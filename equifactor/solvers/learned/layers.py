@@ -11,22 +11,22 @@ from torch import Tensor, nn
 
 from equifactor.solvers.learned.wiring import Wiring
 
-_ZERO = 1e4  # A network sees a true zero as a log probability of -10,000.
+_ZERO = 1e4  # A network sees a true zero as a log probability of -10,000. Chosen by hand.
 
 
 def squash(log_values: Tensor) -> Tensor:
-    """arsinh(x): what a network sees of a log message. Near 0 it is x; a true zero becomes -9.9.
+    """Return arsinh(x), which is what a network sees of a log message. Near 0 it is x; a true zero becomes -9.9.
 
-    Messages of real models span 1 to 1,000 in the log; a plain clamp would hide all but the smallest of them.
+    Log messages of real models range from 1 to 1,000; a plain clamp would hide all but the smallest.
     """
     return log_values.clamp(-_ZERO, _ZERO).asinh()
 
 
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.LeakyReLU, *, last_zero: bool = False) -> nn.Sequential:
-    """A sequence of linear layers with activations between them.
+    """Return a sequence of linear layers with activations between them.
 
-    With `last_zero` it starts as the zero function but learns: only the last layer is zero, so its gradient is not, and
-    after one step the others' are not either.
+    With `last_zero` it starts as the zero function and can still learn: only the last layer is zero, so its gradient is
+    not zero, and after one step the gradients of the other layers are not zero either.
     """
     layers: list[nn.Module] = []
     for n, (size, next_size) in enumerate(pairwise(sizes)):
@@ -44,9 +44,9 @@ def zero_(layer: nn.Module, bias: float = 0.0) -> None:
 
 
 def spread(low: float, high: float, count: int) -> Tensor:
-    """[count] numbers at equal distances; any numbers on the device `meta`, where a skeleton needs none.
+    """Return [count] numbers at equal distances. On the device `meta`, which stores no values, they are arbitrary.
 
-    Torch imports sympy for `linspace` on that device, which took half of the time that a cold start needs.
+    On that device `linspace` makes torch import sympy, which took half of the time of a cold start.
     """
     if torch.get_default_device().type == "meta":
         return torch.empty(count)
@@ -54,16 +54,16 @@ def spread(low: float, high: float, count: int) -> Tensor:
 
 
 def logit(probability: float) -> float:
-    """The inverse of the logistic function, at least -39, where the logistic function is 0 up to rounding."""
+    """Return the inverse of the logistic function, at least -39, where the logistic function is 0 up to rounding."""
     p = min(max(probability, 1e-17), 1 - 1e-16)
     return math.log(p / (1 - p))
 
 
 def settling(t: Tensor, trained: int, power: float) -> Tensor:
-    """The share of its way a message goes in step t: 1 in the T steps a network is trained for, then (T/t)^power.
+    """Return the factor that scales changes in step t: 1 in the T steps a network is trained for, then (T/t)^power.
 
-    For a power above 1 the sum over all later steps is finite, about T / (power - 1): a run comes to rest however long
-    it is, and where messages go round in circles it takes a mean over them.
+    For a power above 1 the sum over all later steps is finite, about T / (power - 1): the run converges however long
+    it is, and where messages oscillate it takes a mean over them.
     """
     return (trained / t).clamp_max(1.0).pow(power)
 
@@ -78,6 +78,6 @@ class GraphNorm(nn.Module):
         self.shift = nn.Parameter(torch.zeros(channels))
 
     def forward(self, wiring: Wiring, variance: Tensor, centred: Tensor) -> Tensor:
-        """The normalised channels [S2, H], from variance and centred channels of `Wiring.graph_statistics`."""
+        """Return the normalised channels [S2, H], from variance and centred channels of `Wiring.graph_statistics`."""
         scale = (variance + self.eps).rsqrt() * self.scale
         return torch.addcmul(self.shift, centred, wiring.of_graph(scale))

@@ -1,4 +1,4 @@
-"""Trained networks as solvers: which weights they take, how many steps they run, and what the answers are."""
+"""Trained networks as solvers: which weights they load, how many steps they run, and what they answer."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
 
-# Edges and table entries of graphs that run together on a CPU. Larger ones alone pay for the calls of torch, and means
-# over one graph are cheaper than over several: with two 10 x 10 grids, fe-nbp takes 1.4 times as long as one by one.
+# Edges and table entries of the graphs that run together on a CPU. For larger graphs the calls of torch cost little,
+# and means over one graph are cheaper than over several: two 10 x 10 grids in one batch take fe-nbp 1.4 times as long
+# as one after the other.
 _BATCH_SIZE = 2.0**10
 
 
@@ -40,34 +41,40 @@ _BATCH_SIZE = 2.0**10
 class NeuralSolver(IterativeSolver[NetworkRun]):
     """A trained network, run for the steps it was trained for.
 
-    It stops early, as `converged`, once neither a belief nor a message moves by more than `tolerance`. After its last
-    step the status is `iteration-limit` and the message says how far that step moved the beliefs: a network promises
-    a good answer after T steps, not a fixed point.
+    It stops early, as `converged`, once neither a belief nor a message changes by more than `tolerance`. After its last
+    step the status is `iteration-limit`, and the message reports how far that step moved the beliefs. A network is
+    trained to give a good answer after T steps, not to reach a fixed point.
 
     A subclass names its network and declares what is true of it for any settings and weights: `tasks` (with PR where
     the Bethe formula applies to its messages), `symmetries` and `takes`.
     """
 
-    narrowing = 2.0  # Steps of a network cost more than what it prepares.
+    narrowing = 2.0  # Steps of a network cost more than its preparation.
     network_class: ClassVar[type[Network]]
 
-    iterations: int = option(0, "message-passing steps; 0: as many as it was trained for", low=0)
+    iterations: int = option(0, "message-passing steps; 0: the number it was trained for", low=0)
     tolerance: float = option(1e-6, "stop when no belief and no message changes by more, in probability", low=0.0)
-    weights: str | None = option(None, "model file (.safetensors); none: the one that comes with the package")
-    untrained: bool = option(False, "take the starting weights instead of trained ones")
-    tighten: int = option(0, "MAP: passes of dual ascent from its messages, for a lower upper bound", low=0)
+    weights: str | None = option(None, "model file (.safetensors); none: the file that comes with the package")
+    untrained: bool = option(False, "use the starting weights instead of trained ones")
+    tighten: int = option(0, "MAP: passes of dual ascent from its messages, for a tighter upper bound", low=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.weights is not None:
             if self.untrained:
-                raise OptionError(f"{self.name}: weights and untrained exclude each other; give one of them")
+                raise OptionError(f"{self.name}: weights and untrained exclude each other. Pass only one of them.")
             if "'" in self.weights and '"' in self.weights:
-                raise OptionError(f"{self.name}: rename {self.weights}: with both kinds of quotes it has no text form")
-            card = card_of_file(self.weights)  # A missing or foreign file is named now, not at the first graph.
+                raise OptionError(
+                    f"{self.name}: the file name {self.weights} contains both kinds of quotes, so the solver cannot be "
+                    "written as text. Rename the file."
+                )
+            card = card_of_file(self.weights)  # A missing or foreign file raises now, not at the first graph.
             if card.kind != self.name:
-                raise OptionError(f"{self.name}: {self.weights} holds a {card.kind}; use it as solver {self.weights}")
-            with contextlib.suppress(OptionError, TypeError, ValueError):  # `load_network` names what does not fit.
+                raise OptionError(
+                    f"{self.name}: {self.weights} holds a network of the kind {card.kind}. Pass the file itself as "
+                    f"the solver: {self.weights}"
+                )
+            with contextlib.suppress(OptionError, TypeError, ValueError):  # `load_network` reports what does not fit.
                 config = self.network_class.config_class(**card.settings)
                 object.__setattr__(self, "symmetries", self.symmetries | config.more_symmetries())
         if self.tighten:  # Dual ascent goes through the variables in their order.
@@ -75,7 +82,7 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
 
     @classmethod
     def take_name(cls, name: str) -> None:
-        """Give the name to the network and to its settings as well."""
+        """Set the name of the solver, of its network and of the settings of the network."""
         super().take_name(name)
         cls.network_class.solver_class = cls
         if cls.network_class.config_class is not NetworkConfig:
@@ -83,12 +90,12 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
 
     @classmethod
     def missing(cls) -> str | None:
-        """A sentence where no weights come with the package for any of its tasks."""
+        """Return why the solver cannot run if the package has no weights for any of its tasks, and None otherwise."""
         shipped = any(shipped_weights(cls.name, task).is_file() for task in cls.tasks)
         return None if shipped else _not_shipped(cls.name, cls.tasks[0])
 
     def check_task(self, task: Task) -> None:
-        """Raise `OptionError` where the weights are for another task, or there are none."""
+        """Raise `OptionError` if the weights are for another task, or missing."""
         super().check_task(task)
         if self.untrained:
             return
@@ -98,12 +105,12 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         trained = card_of_file(path).task
         if trained is not _trained_task(task):
             raise OptionError(
-                f"{path} was trained for {trained} and cannot do {task}; train one for {_trained_task(task)}, "
-                "or use another solver"
+                f"{path} was trained for {trained} and cannot do {task}. Train a network for "
+                f"{_trained_task(task)}, or use another solver."
             )
 
     def fingerprint(self) -> str:
-        """A hash of the model file, or of those of the package, which may be trained anew under the same name."""
+        """Return a hash of the model file, or of those of the package, whose weights may change with a new version."""
         if self.untrained:
             return ""
         shipped = [shipped_weights(self.name, task) for task in (Task.MAR, Task.MAP)]
@@ -111,7 +118,7 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
     def network(self, task: Task, context: SolveContext) -> Network:
-        """The network with its weights, on the device and in the float type it will run in."""
+        """Return the network with its weights, on the device and in the float type it will run in."""
         if self.untrained:
             network = build(self.name, self.untrained_settings(), seed=context.seed)
             return network.to(context.device, getattr(torch, context.dtype)).eval()
@@ -119,15 +126,15 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         try:
             changed = Path(path).stat().st_mtime_ns
         except OSError:
-            changed = 0  # Reading the file will say what is wrong with it.
+            changed = 0  # Reading the file will raise the error.
         return _loaded(path, changed, context.device, context.dtype)
 
     def untrained_settings(self) -> dict[str, Any]:
-        """The settings of the network where `untrained` is set."""
+        """Return the settings of the network where `untrained` is set."""
         return {}
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Solve all graphs as one batch, or in halves where that does not fit into memory."""
+        """Solve all graphs as one batch, or in halves if one batch does not fit into memory."""
         self.check_task(task)
         check_device(context.device)
         return self._with_steps(task, context)._run_in_memory(graphs, task, context)
@@ -135,15 +142,15 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
     def settle(
         self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext
     ) -> tuple[FlatGraph[np.ndarray], NetworkRun, Ending]:
-        """Run the network for as many steps as it was trained for, unless `iterations` says otherwise."""
+        """Run the network for the number of steps it was trained for, or for `iterations` if that is set."""
         return IterativeSolver.settle(self._with_steps(task, context), graphs, task, context)
 
     def _with_steps(self, task: Task, context: SolveContext) -> Self:
-        """The solver with a number of steps."""
+        """Return the solver with `iterations` set to a number above 0."""
         return dataclasses.replace(self, iterations=self.iterations or self.network(task, context).config.steps)
 
     def batch_size(self, context: SolveContext) -> float:
-        """As much as pays for the calls of torch, and no more: each edge has many hidden numbers."""
+        """Return the size at which the calls of torch cost little; a larger batch would only need more memory."""
         return torch_batch_size(context.device, _BATCH_SIZE)
 
     def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
@@ -153,33 +160,33 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
             if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate memory" not in str(error):
                 raise
         if len(graphs) == 1:
-            message = f"The network does not fit into the memory of {context.device} on a model of this size; use bp."
+            message = f"The network does not fit into the memory of {context.device} for a model of this size; use bp."
             return [Estimate(status=Status.TOO_LARGE, message=message)]
         half = len(graphs) // 2
         return self._run_in_memory(graphs[:half], task, context) + self._run_in_memory(graphs[half:], task, context)
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> NetworkRun:
-        """The network before its first step."""
+        """Return the network before its first step."""
         return NetworkRun(self.network(task, context), flat, task, context)
 
     def step(self, state: NetworkRun, count: int) -> FloatArray:
-        """Run `count` steps of the network; [G] how far the last one moved."""
+        """Run `count` steps of the network and return how far the last one moved each graph [G]."""
         return state.advance(count, watched=self.tolerance > 0)
 
     def take(self, state: NetworkRun, graphs: IntArray) -> Any:
-        """What the network holds of some graphs, where it tells them apart."""
+        """Return the state of some graphs, or None if the network cannot divide its batch."""
         return state.take(graphs)
 
     def put(self, state: NetworkRun, graphs: IntArray, part: Any) -> None:
-        """Set what the network holds of some graphs."""
+        """Set the state of some graphs."""
         state.put(graphs, part)
 
     def states(self, state: NetworkRun) -> IntArray:
-        """[V] the states of the MAP assignment: those of the highest belief."""
+        """Return the states [V] of the MAP assignment, which are those of the highest belief."""
         return state.best_states()
 
     def finish(self, flat: FlatGraph[np.ndarray], state: NetworkRun, task: Task, ending: Ending) -> list[Estimate]:
-        """Beliefs and ln Z, or an assignment with its bound."""
+        """Return beliefs and ln Z, or an assignment with its bound."""
         found: dict[str, Sequence[Any]] = {}
         if task is Task.MAP:
             bound = state.upper_bound(self.tighten).tolist()
@@ -210,38 +217,41 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
     def _message(self, state: NetworkRun, status: Status, steps: int, change: float) -> str:
         trained = state.network.config.steps
         if status is Status.CONVERGED and steps > trained and getattr(state.network.config, "settle", 0.0) > 0.0:
-            return f"It came to rest: after the {trained} steps it is made for it moves less and less by itself."
+            return f"It converged because its changes are scaled down after the {trained} steps it is made for."
         if status is not Status.ITERATION_LIMIT:
             return ""
         which = f"the {steps} steps it is made for" if steps == trained else f"{steps} steps (it is made for {trained})"
         return f"It ran {which}" + (f"; the last one moved a belief by {change:.1g}." if np.isfinite(change) else ".")
 
 
-_DAMPING = 0.5
+_DAMPING = 0.5  # The default damping of an untrained network, which is the default of its settings.
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralBP(NeuralSolver):
-    """A network whose messages are those of belief propagation, improved."""
+    """A solver whose network improves the messages of belief propagation."""
 
-    damping: float = option(_DAMPING, "of the untrained network, which damps as BP does", low=0.0, below=1.0)
+    damping: float = option(_DAMPING, "damping of the untrained network", low=0.0, below=1.0)
     decode: Literal["argmax", "sequential"] = option(
-        "argmax", "MAP: each variable alone, or factor by factor in agreement"
+        "argmax", "MAP: decode each variable alone, or factor by factor so that choices agree"
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.damping != _DAMPING and not self.untrained:
-            raise OptionError(f"{self.name}: damping is for untrained; a trained network chooses its own")
+            raise OptionError(
+                f"{self.name}: damping has an effect only together with untrained. A trained network chooses its own "
+                "damping."
+            )
         if self.decode != "argmax":  # Sequential decoding goes through the factors in their order.
             object.__setattr__(self, "symmetries", self.symmetries - {"global"})
 
     def untrained_settings(self) -> dict[str, Any]:
-        """The damping it starts with."""
+        """Return the damping it starts with."""
         return {"damping": self.damping}
 
     def states(self, state: NetworkRun) -> IntArray:
-        """[V] the states of the MAP assignment, decoded as asked for."""
+        """Return the states [V] of the MAP assignment, decoded as the setting `decode` says."""
         if self.decode == "argmax":
             return state.best_states()
         from equifactor.solvers.messages.sequential_decoding import sequential_states
@@ -250,7 +260,7 @@ class NeuralBP(NeuralSolver):
 
 
 def shipped_weights(kind: str, task: Task) -> Path:
-    """The file of the package with weights for a task; PR uses those of MAR."""
+    """Return the file of the package with weights for a task; PR uses those of MAR."""
     return WEIGHTS / f"{kind}-{_trained_task(task).lower()}.safetensors"
 
 
@@ -260,13 +270,13 @@ def _trained_task(task: Task) -> Task:
 
 def _not_shipped(kind: str, task: Task) -> str:
     return (
-        f"no weights for {kind} and {_trained_task(task)} come with this package: train some with equifactor train "
-        f"{kind} --task {_trained_task(task)}, or use {kind}(untrained)"
+        f"This package has no weights of {kind} for {_trained_task(task)}. Train some with equifactor train {kind} "
+        f"--task {_trained_task(task)}, or use {kind}(untrained)."
     )
 
 
 @functools.lru_cache(maxsize=16)
 def _loaded(path: str, changed: int, device: str, dtype: str) -> Network:
-    """The network of a file, read once per process, version of the file, device and float type."""
+    """Return the network of a file, read once per process, version of the file, device and float type."""
     network = load_network(path, card_of_file(path))
     return network.to(device, getattr(torch, dtype)).eval().requires_grad_(False)

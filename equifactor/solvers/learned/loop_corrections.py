@@ -1,15 +1,15 @@
-"""What short loops say that single messages cannot: the correction of belief propagation around each of them.
+"""Exact corrections of belief propagation around each short loop.
 
 A loop c of pair factors, with the messages that reach it from outside, is a small model that can be solved exactly:
 
     q_{c->i}(x_i) = sum over the other corners of prod of c's tables times prod_{j in c, j != i} cavity_{j->c}(x_j),
 
-where cavity_{j->c} is the product of all messages to j but those of the two factors of c at j. BP believes instead that
-these two factors a and b say independent things. Their disagreement is the correction
+where cavity_{j->c} is the product of all messages to j except those of the two factors of c at j. BP assumes instead
+that the messages of these two factors a and b are independent. The difference is the correction
 
     delta_{c->i} = q_{c->i} - (m_{a->i} + m_{b->i})          (in the log),
 
-zero where BP is right, as on a loop that a strong field cuts open. Half of it goes to either factor.
+which is zero where BP is right, for example on a loop that a strong field cuts open. Each factor gets half of it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LoopIndex:
     num_corners: int
     inside: tuple[Tensor, Tensor]  # [S_L] the edge states of the loop's own two factors.
     share: Tensor  # [S2] the share that an edge state takes of the sum of its corrections.
-    mean: Tensor  # [X] one over the number of loops of a variable state, 0 where there are none.
+    mean: Tensor  # [X] one over the number of loops of a variable state, 0 for a state without loops.
 
 
 @dataclass(eq=False)
@@ -60,10 +60,10 @@ class Loops:
     def corrections(
         self, wiring: Wiring, msg_fv: Float[Tensor, " S2"], new: Float[Tensor, " S2"]
     ) -> tuple[Float[Tensor, " S2"], Float[Tensor, " X"]]:
-        """Half of each correction of the messages `new`, which follow from `msg_fv`, and the mean at variable states.
+        """Return half of each correction of the messages `new` that follow `msg_fv`, and the mean at variable states.
 
-        Where an edge is on more than two loops, unlike in a grid, they no longer add up but share. A state that is
-        possible by itself but not around the loop is driven out, as far as finite numbers go.
+        Corrections of up to two loops per edge, as in a grid, add up. With more loops they are scaled down to the total
+        of two. A state that is possible by itself but not around the loop gets a very low but finite log value.
         """
         index = self.index
         a, b = index.inside
@@ -84,22 +84,22 @@ class Loops:
         return 0.5 * share * total, mean * segment_sum(delta, index.state, wiring.num_states)
 
     def _gauge(self, values: Tensor) -> Tensor:
-        """Values less the largest of their corner: what is compared is a belief, whatever the scale of the tables."""
+        """Return values minus the largest of their corner, so that the scale of tables does not matter."""
         top = segment_max(values.detach(), self.index.corner, self.index.num_corners)
         return values - top.index_select(0, self.index.corner)
 
 
 def loops_of(wiring: Wiring) -> Loops | None:
-    """The loops of a batch, None where there are none; they are searched for once for all potentials of a structure.
+    """Return the loops of a batch, or None if it has no loops; a structure is searched once for all its potentials.
 
-    None too where the clock has stopped: no step will follow that could use them.
+    Also return None if the clock has stopped, because no step will follow that could use the loops.
     """
     flat = wiring.flat
     if "loops" not in flat.cache:
-        with torch.inference_mode(False), torch.no_grad():  # The next to ask may want gradients.
+        with torch.inference_mode(False), torch.no_grad():  # A later run may need gradients through these tensors.
             found = _index(flat, wiring)
         if wiring.is_over():
-            return None  # What was found so far is not kept: another run has its own deadline.
+            return None  # The search may be incomplete, so its result is not cached for later runs.
         flat.cache["loops"] = found
     index: LoopIndex | None = flat.cache["loops"]
     if index is None or wiring.is_over():
@@ -110,7 +110,7 @@ def loops_of(wiring: Wiring) -> Loops | None:
 
 
 def _joint(wiring: Wiring, log_phi: Tensor, group: FactorGroup, sides: tuple[Tensor, ...]) -> Tensor:
-    """[N d_1 .. d_L] the pair tables around each loop, added up; with zeros each less its largest entry, and finite."""
+    """Return [N d_1 .. d_L] the sum of the pair tables around each loop; zeros become finite, largest entries 0."""
     length = len(group.shape)
     total: Any = 0.0
     for k, entries in enumerate(sides):
@@ -126,7 +126,7 @@ def _joint(wiring: Wiring, log_phi: Tensor, group: FactorGroup, sides: tuple[Ten
 
 
 def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
-    """Search the loops and lay out their corners, slot after slot as in a FlatGraph."""
+    """Find the loops and lay out their corners, slot after slot as in a FlatGraph."""
     own = tensors.PairTables(wiring.kinds)
     places = _places(flat, wiring, own)
     var_ptr = _numpy(flat.var_ptr)
@@ -139,7 +139,7 @@ def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
     state: list[IntArray] = []
     before: list[IntArray] = []
     after: list[IntArray] = []
-    corner = slot = entry = 0  # These are the first ones of the next block.
+    corner = slot = entry = 0  # Where the next block starts.
     for ring in rings:
         number = len(ring.corners)
         slots, edges = [], []
@@ -180,11 +180,11 @@ class _Places(NamedTuple):
     block: IntArray  # [P, 2] the first edge state of either variable, as the wiring counts.
 
     def edge_states(self, pair: IntArray, variable: IntArray) -> IntArray:
-        """[N] the first edge state of each pair at one of its variables."""
+        """Return the first edge state [N] of each pair at one of its variables."""
         return self.block[pair, (self.variables[pair, 1] == variable).astype(np.int64)]
 
     def entries(self, ring: Rings, k: int) -> IntArray:
-        """[N, d_k, d_{k+1}] where the table of side k has its entries, seen from corner k."""
+        """Return [N, d_k, d_{k+1}] the positions of the entries of the table of side k, seen from corner k."""
         side = ring.sides[:, k]
         here, after = ring.shape[k], ring.shape[(k + 1) % len(ring.shape)]
         straight = (self.variables[side, 0] == ring.corners[:, k])[:, None, None]
@@ -193,11 +193,11 @@ class _Places(NamedTuple):
 
 
 def _places(flat: Flat, wiring: Wiring, own_pairs: tensors.PairTables) -> _Places:
-    """The places of all pair factors of a batch."""
+    """Return the places of all pair factors of a batch."""
     var_of_edge = _numpy(flat.var_of_edge)
     variables, table, block = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int64)]
     larger = [g for g in flat.groups if len(g.shape) >= 2]
-    # The wiring counts edge states from the first one of these groups.
+    # The wiring numbers edge states from the first edge state of these groups.
     for group, own in zip(larger, wiring.groups, strict=True):
         if len(group.shape) == 2:
             n = np.arange(group.num_factors)
@@ -213,7 +213,7 @@ def _places(flat: Flat, wiring: Wiring, own_pairs: tensors.PairTables) -> _Place
 
 
 def _spread(start: IntArray, count: int) -> IntArray:
-    """The numbers start, start + 1, .., start + count - 1 for each start, one after the other."""
+    """Return the numbers start, start + 1, .., start + count - 1 for each start, one after the other."""
     return (start[:, None] + np.arange(count)).ravel()
 
 

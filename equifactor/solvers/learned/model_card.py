@@ -1,7 +1,7 @@
-"""What a model file says about itself: its card, read without torch and without the weights.
+"""The card of a model file, which describes the network. It is read without torch and without the weights.
 
-The card is one JSON text in the metadata of a safetensors file, under the key `equifactor`. Whatever it says is checked
-here, field by field, before anything is made of it.
+The card is one JSON text in the metadata of a safetensors file, under the key `equifactor`. Every field is checked here
+before it is used.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from equifactor.solving.registry import is_solver
 if TYPE_CHECKING:
     from equifactor.solvers.learned.network import Network
 
-FORMAT = 1  # The version of the card; a reader refuses newer ones.
-KEY = "equifactor"
-WEIGHTS = Path(__file__).parent / "weights"  # The trained models that come with the package are in this folder.
+FORMAT = 1  # The version of the card format. Cards of a newer version raise an error.
+KEY = "equifactor"  # The key of the card in the metadata of a safetensors file.
+WEIGHTS = Path(__file__).parent / "weights"  # The folder of the trained models that come with the package.
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """Kind, settings and history of a trained network."""
+    """The kind, settings and history of a trained network."""
 
     kind: str  # The name of its solver, such as fe-nbp.
     settings: dict[str, Any]  # The settings of the network, by name.
     task: Task  # MAR (also used for PR) or MAP.
-    parameters: int  # How many numbers were learned.
+    parameters: int  # The number of learned weights.
     data: str = ""  # What it was trained on, as given to `train`.
     metrics: dict[str, float | None] = field(default_factory=dict)
     seed: int | None = None
-    updates: int | None = None  # How many gradient steps were taken.
+    updates: int | None = None  # The number of gradient steps.
     version: str = __version__
 
     @classmethod
     def of(cls, network: Network, task: Task | str, **history: Any) -> ModelCard:
-        """The card of a network; `history` holds the fields data, metrics, seed and updates."""
+        """Return the card of a network; `history` holds the fields data, metrics, seed and updates."""
         return cls(
             kind=network.kind,
             settings=dataclasses.asdict(network.config),
@@ -58,42 +58,43 @@ class ModelCard:
         )
 
     def to_json(self) -> str:
-        """The card as one line; numbers that are not finite become null."""
+        """Return the card as one line; numbers that are not finite become null."""
         metrics = {k: v if v is not None and math.isfinite(v) else None for k, v in self.metrics.items()}
         return json.dumps({"format": FORMAT, **vars(self), "metrics": metrics}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> ModelCard:
-        """The inverse of `to_json`; raises `FormatError` with one sentence for a card that cannot be read."""
+        """Read what `to_json` wrote; raise `FormatError` for a card that cannot be read."""
         try:
             given = parse_object(text)
             number = given.pop("format", None)
             if isinstance(number, int) and number > FORMAT:
                 raise FormatError(
-                    f"{where}: was written by equifactor {shown(given.get('version'))} (model format "
-                    f"{shown(number)}); this is {__version__}, which reads format {FORMAT}: install a newer equifactor"
+                    f"{where}: equifactor {shown(given.get('version'))} wrote this file in model format "
+                    f"{shown(number)}. This is equifactor {__version__}, which reads format {FORMAT}. Install a newer "
+                    "equifactor."
                 )
             if type(number) is not int or number < 1:
                 raise ValueError(f"format must be a whole number of at least 1, found {shown(number)}")
             if given.get("task") == "DECODE":
                 raise FormatError(
-                    f"{where}: holds weights for decoding. Use them by the decoding method {given.get('kind')}"
-                    f"(weights={where})."
+                    f"{where}: this file holds weights for decoding. Use them with the decoding method "
+                    f"{shown(given.get('kind'))}(weights={where})."
                 )
             _check_fields(cls, given)
         except ValueError as error:
             raise FormatError(
-                f"{where}: is a model file whose card is damaged: {error}; train the model again"
+                f"{where}: the card of this model file is damaged: {error}. Train the model again."
             ) from None
         return cls(**{**given, "task": Task(given["task"])})
 
 
 def _check_fields(cls: type[ModelCard], given: dict[str, Any]) -> None:
-    """Raise `ValueError` for the first field of a card that is missing, unknown or not what it should be."""
+    """Raise `ValueError` for the first field of a card that is missing, unknown or invalid."""
     fields = {f.name: f for f in dataclasses.fields(cls)}
     for name in given:
         if name not in fields:
-            raise ValueError(f"there is no field {shown(name)}")
+            raise ValueError(f"the field {shown(name)} is unknown")
     for name, known in fields.items():
         if name not in given:
             if known.default is dataclasses.MISSING and known.default_factory is dataclasses.MISSING:
@@ -113,7 +114,7 @@ def _is_word(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """A number that a float can hold; true and false are none."""
+    """Return whether the value is a number that a float can hold; true and false are not numbers."""
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
@@ -121,7 +122,7 @@ def _is_setting(value: Any) -> bool:
     return value is None or isinstance(value, (bool, str, int)) or _is_number(value)
 
 
-# What each field of a card must be, in words and as a check.
+# For each field of a card: what it must be, in words and as a check.
 _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "kind": ("a word", _is_word),
     "settings": (
@@ -142,23 +143,24 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def read_card(path: PathLike) -> ModelCard:
-    """The card of a model file; raises `FormatError` with one sentence for a missing, foreign or truncated file."""
+    """Read the card of a model file; raise `FormatError` for a missing or truncated file, or a file of another kind."""
     where = os.fspath(path)
     header = read_header(path)
     text = header.metadata.get(KEY)
     if text is None:
         raise FormatError(
-            f"{where}: is a safetensors file of another program; expected one that equifactor train wrote"
+            f"{where}: this safetensors file was written by another program. Expected a file written by equifactor "
+            "train."
         )
     return ModelCard.from_json(text, where)
 
 
 def card_of_file(path: PathLike) -> ModelCard:
-    """The same as `read_card`, but a file that did not change since is not read again."""
+    """Return the same as `read_card`, without reading again a file that has not changed."""
     try:
         status = os.stat(path)  # noqa: PTH116 - a path of any kind
     except (OSError, ValueError):
-        return read_card(path)  # It says what is wrong.
+        return read_card(path)  # This raises the error.
     return _read_once(os.fspath(path), status.st_mtime_ns, status.st_size)
 
 
@@ -168,11 +170,11 @@ def _read_once(path: str, changed: int, size: int) -> ModelCard:
 
 
 def model_kind(path: str) -> str:
-    """The name of the solver that runs a model file."""
+    """Return the name of the solver that runs a model file."""
     card = card_of_file(path)
     if not is_solver(card.kind):
         raise FormatError(
-            f"{path}: holds a model of the kind {card.kind!r}, made by equifactor {card.version}, which version "
-            f"{__version__} does not have; where it is a network of your own, name its file with --plugin"
+            f"{path}: the file holds a model of the kind {card.kind!r}, made by equifactor {card.version}. Version "
+            f"{__version__} does not have this kind. If it is your own network, pass its Python file with --plugin."
         )
     return card.kind

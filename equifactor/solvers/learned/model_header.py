@@ -1,7 +1,7 @@
-"""The header of a safetensors file: which tensors it announces, held against the bytes that are there.
+"""The header of a safetensors file: which tensors it declares, checked against the size of the file.
 
-Such a file is 8 bytes with the length of the header, the header as JSON, the tensors. Nothing is allocated by a size
-that the file only states.
+A safetensors file is 8 bytes with the length of the header, the header as JSON, and the tensors. No memory is allocated
+for a stated size before that size is checked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from equifactor.base.errors import FormatError
 from equifactor.base.files import PathLike, reason
 from equifactor.base.sources import open_source
 
-_MAX_HEADER = 10**8  # The largest header in bytes, which is the limit of safetensors itself.
+_MAX_HEADER = 10**8  # The largest header in bytes. This is the limit of the safetensors package.
+# Bytes per number of each type of the safetensors format.
 _BYTES_OF = {
     "BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2, "F32": 4, "F64": 8,
 }  # fmt: skip
@@ -24,34 +25,34 @@ _BYTES_OF = {
 
 @dataclass(frozen=True)
 class Header:
-    """What a safetensors file holds: texts, and the type and shape of each tensor."""
+    """The contents of a safetensors header: texts, and the type and shape of each tensor."""
 
     metadata: dict[str, str]
     tensors: dict[str, tuple[str, tuple[int, ...]]]
 
 
 def read_header(path: PathLike) -> Header:
-    """The header of a file that is whole; raises `FormatError` with one sentence for any other."""
+    """Read the header of a complete file; raise `FormatError` for any other file."""
     where = os.fspath(path)
     try:
         with open_source(path, where) as file:
             return _read(file, where)
     except OSError as error:
-        raise FormatError(f"{where}: cannot read it: {reason(error)}") from None
+        raise FormatError(f"{where}: the file cannot be read: {reason(error)}") from None
 
 
 def parse_object(text: str) -> dict[str, Any]:
-    """A JSON object; raises `ValueError` where it is another thing, names a key twice, or nests without end."""
+    """Read a JSON object; raise `ValueError` for any other JSON value, a repeated key or very deep nesting."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             twice = next(key for n, (key, _) in enumerate(pairs) if key in dict(pairs[:n]))
-            raise ValueError(f"{shown(twice)} stands there twice")
+            raise ValueError(f"the key {shown(twice)} occurs twice")
         return found
 
     def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not a number of JSON")
+        raise ValueError(f"{constant} is not a valid number in JSON")
 
     try:
         found = json.loads(text, object_pairs_hook=once, parse_constant=refuse)
@@ -65,7 +66,7 @@ def parse_object(text: str) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value of a foreign file as messages show it: short, and without what a terminal would take for a command."""
+    """Return a value of an untrusted file as error messages show it: short, and without control characters."""
     text = value if isinstance(value, str) else repr(value)
     text = text if text.isprintable() else repr(text)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -78,26 +79,30 @@ def _read(file: BinaryIO, where: str) -> Header:
     text = file.read(length) if 2 <= length <= min(_MAX_HEADER, size - 8) else b""
     start = text[:1] or (file.read(1) if 2 <= length <= _MAX_HEADER else b"")
     if size < 8 or start != b"{":
-        raise FormatError(f"{where}: is not a model file; expected the safetensors format, as equifactor train writes")
+        raise FormatError(
+            f"{where}: this is not a model file. Expected the safetensors format that equifactor train writes."
+        )
     if not text:
-        raise FormatError(f"{where}: is truncated: it has {size:,} bytes and its header alone {length + 8:,}")
+        raise FormatError(
+            f"{where}: the file is truncated. It has {size:,} bytes, and its header alone needs {length + 8:,}."
+        )
     try:
         given = parse_object(text.decode("utf-8"))
         metadata = given.pop("__metadata__", {})
         if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
             raise ValueError("its metadata is not text")
         ends = {name: _end(name, entry) for name, entry in given.items()}
-    except ValueError as error:  # This covers text that is not UTF-8.
-        raise FormatError(f"{where}: is not a model file: its safetensors header is damaged: {error}") from None
+    except ValueError as error:  # This includes text that is not UTF-8.
+        raise FormatError(f"{where}: this is not a model file: its safetensors header is damaged: {error}") from None
     whole = 8 + length + max(ends.values(), default=0)
     if size != whole:
         what = "is truncated" if size < whole else "has data after its end"
-        raise FormatError(f"{where}: {what}: it has {size:,} bytes where its header says {whole:,}")
+        raise FormatError(f"{where}: the file {what}. It has {size:,} bytes, and its header states {whole:,}.")
     return Header(metadata, {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in given.items()})
 
 
 def _end(name: str, entry: Any) -> int:
-    """The byte after a tensor, counted from the first one of all; raises `ValueError` where its entry cannot be."""
+    """Return the end of a tensor, in bytes after the header; raise `ValueError` if its entry is invalid."""
     where = f"tensor {shown(name)}"
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise ValueError(f"{where} must have dtype, shape and data_offsets, found {shown(entry)}")
@@ -110,7 +115,7 @@ def _end(name: str, entry: Any) -> int:
         raise ValueError(f"{where} has the offsets {shown(offsets)}, expected two whole numbers")
     needed = math.prod(shape) * _BYTES_OF[dtype]
     if offsets[1] - offsets[0] != needed:
-        raise ValueError(f"{where} needs {needed:,} bytes and has {offsets[1] - offsets[0]:,}")
+        raise ValueError(f"{where} needs {needed:,} bytes, but its offsets leave {offsets[1] - offsets[0]:,}")
     return int(offsets[1])
 
 

@@ -34,12 +34,12 @@ class NEBP(Network):
 
     After each step of BP, the graph network runs `rounds` times on hidden vectors of variables and factors:
     M_{a->i} = MLP[h_a, h_i, m~_{a->i}] and M_{i->a} = MLP[h_i, h_a, m_{i->a}], summed at each node, then a GRU.
-    Messages are taken in the log, where f_s (one number per edge) makes one more or less certain and f_u (one per
-    state) may have either sign. The last layers start at zero, f_s = 1 and f_u = 0: untrained it is BP. Factors of one
-    variable are factors like all others, with networks of their own. `penalty(state)` is the mean square of f_u.
+    Messages are log messages, where f_s (one number per edge) makes a message more or less certain and f_u (one per
+    state) may have either sign. The last layers start at zero, f_s = 1 and f_u = 0: untrained it is BP. Unary factors
+    are treated like all other factors, but with their own networks. `penalty(state)` is the mean square of f_u.
 
-    The networks see messages, no tables: local variable symmetry holds for any weights; the states of a variable keep
-    their order.
+    The networks see messages but no tables, so local variable symmetry holds for any weights. The states of a variable
+    keep their order.
     """
 
     config_class = NEBPConfig
@@ -58,7 +58,7 @@ class NEBP(Network):
         check_cardinality(flat, self.kind, self.card)
 
     def start(self, wiring: Wiring) -> NetworkState:
-        """BP's first messages; hidden are vectors of variables and factors, messages of unary factors, the penalty."""
+        """Return BP's first messages; hidden are vectors of variables and factors, unary messages and the penalty."""
         flat, zeros = wiring.flat, wiring.unary.new_zeros
         h_v, h_f = zeros(flat.num_vars, self.channels), zeros(flat.num_factors, self.channels)
         return NetworkState(wiring, wiring.uniform_messages(), (h_v, h_f, wiring.unary_messages, zeros(())))
@@ -91,17 +91,17 @@ class NEBP(Network):
         return NetworkState(wiring, msg[len(unary) :], (h_v, h_f, msg[: len(unary)], penalty))
 
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
-        """The sum of all corrected messages, those of unary factors included."""
+        """Return the sum of all corrected messages, those of unary factors included."""
         flat = state.wiring.flat
         return tensors.variable_log_beliefs(flat, torch.cat((state.hidden[2], state.msg_fv)))
 
     @staticmethod
     def penalty(state: NetworkState) -> Float[Tensor, ""]:
-        """The mean square of f_u in the last step: add it to the loss to stay near BP."""
+        """Return the mean square of f_u in the last step: add it to the loss to stay near BP."""
         return state.hidden[3]
 
     def _seen(self, msg: Float[Tensor, " S"]) -> Float[Tensor, "E D"]:
-        """What the graph network sees of messages, a row per edge."""
+        """Return what the graph network sees of messages, one row per edge."""
         return squash(_normalized(msg.reshape(-1, self.card), "sum"))
 
     def _by_arity(self, wiring: Wiring, network: str, rows: Float[Tensor, "E D"]) -> Float[Tensor, "E K"]:
@@ -124,7 +124,7 @@ class _Edges(nn.Module):
 
 
 def _normalized(rows: Float[Tensor, "E D"], semiring: str) -> Float[Tensor, "E D"]:
-    """Rows whose entries add up to 1 (sum), or whose largest is 1 (max); rows of zeros stay."""
+    """Scale rows so that their entries add up to 1 (sum) or their largest is 1 (max); rows of zeros stay zero."""
     total = (logsumexp(rows, 1) if semiring == "sum" else rows.amax(1)).unsqueeze(1)
     return rows - torch.where(torch.isneginf(total), 0.0, total)
 
@@ -134,8 +134,8 @@ def _normalized(rows: Float[Tensor, "E D"], semiring: str) -> Float[Tensor, "E D
 class NEBPSolver(NeuralSolver):
     """Belief propagation whose messages a graph network corrects; one cardinality per model (NEBP).
 
-    Marginals and ln Z are those of the corrected messages, neither bound; for MAP the assignment is a lower bound and
-    appendix C an upper one. Any arity. Untrained it is belief propagation.
+    Marginals and ln Z follow from the corrected messages; neither is a bound. For MAP the assignment is a lower bound
+    and appendix C an upper bound. Any arity. Untrained it is belief propagation.
     """
 
     network_class = NEBP

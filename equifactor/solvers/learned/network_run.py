@@ -1,4 +1,4 @@
-"""One run of a network on a batch: where it stands, how far the last step moved it, and what it says."""
+"""One run of a network on a batch: its state, how far the last step moved it, and its answers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class NetworkRun:
-    """Steps in the float type of the run; answers in double precision, for a bound must hold to the last digits.
+    """A run that steps in the float type of the context and answers in double precision, so that bounds are valid.
 
-    Messages that are not finite are taken as uniform where answers are made from them, so that one graph of a batch
-    that left the range of numbers troubles no other; `finite` tells which.
+    Answers treat messages that are not finite as uniform, so that one graph that overflows does not affect the others
+    of its batch. `finite` tells which graphs are affected.
     """
 
     def __init__(self, network: Network, compiled: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> None:
         self.network, self.compiled, self.context = network, compiled, context
-        self._last: tuple[Tensor, Tensor] | None = None  # What the last watched step led to.
+        self._last: tuple[Tensor, Tensor] | None = None  # The probabilities after the last watched step.
         self._read: tuple[NetworkState, Tensor] | None = None  # A state and its log beliefs.
         self.flat = compiled.to(context.device, context.dtype)
         with torch.inference_mode():
@@ -39,9 +39,9 @@ class NetworkRun:
     # ---- steps ------------------------------------------------------------------------------------------
 
     def advance(self, count: int, watched: bool = True) -> FloatArray:
-        """Run `count` steps; [G] the largest change of a belief or message in the last one, in probability.
+        """Run `count` steps; return [G] the largest change of a belief or message in the last one, in probability.
 
-        Without `watched` nobody asks and it is infinite: looking costs a readout and waits for the device.
+        Without `watched` the change is infinite. Measuring it costs a readout and waits for the device.
         """
         with torch.inference_mode():
             for _ in range(count - 1):
@@ -59,19 +59,19 @@ class NetworkRun:
             return _numpy(torch.maximum(*change))
 
     def _probabilities(self) -> tuple[Tensor, Tensor]:
-        """Beliefs [X] and messages [S2] outside the log; what a network makes of messages need not be normalised."""
+        """Return beliefs [X] and messages [S2] as probabilities; messages of a network may not be normalised."""
         beliefs = tensors.probabilities(self.flat, self.network.log_beliefs(self.state))
         return beliefs, self.state.wiring.normalize(self.state.msg_fv).exp()
 
     @functools.cached_property
     def _graph_of(self) -> tuple[Tensor, Tensor]:
-        """Graph of each variable state [X] and of each edge state [S2]."""
+        """The graph of each variable state [X] and of each edge state [S2]."""
         return self.flat.graph_of_var[self.flat.var_of_state], self.state.wiring.graph
 
     # ---- parts of a batch -------------------------------------------------------------------------------
 
     def take(self, graphs: IntArray) -> tuple[Tensor, ...] | None:
-        """A copy of the messages and hidden tensors of some graphs; None where the network does not tell them apart."""
+        """Return a copy of the messages and hidden tensors of some graphs, or None without `hidden_axes`."""
         if self.network.hidden_axes is None:
             return None
         with torch.inference_mode():
@@ -81,7 +81,7 @@ class NetworkRun:
             )
 
     def put(self, graphs: IntArray, part: tuple[Tensor, ...]) -> None:
-        """Set what `take` gave for some graphs."""
+        """Set what `take` returned for some graphs."""
         with torch.inference_mode():
             msg_fv, *hidden = (
                 values if axis == "fixed" else new if axis is None
@@ -92,12 +92,12 @@ class NetworkRun:
         self._last = None
 
     def _by_axis(self) -> list[tuple[HiddenAxis | None, Tensor]]:
-        """The tensors of the state, each with what its rows belong to."""
+        """Return the tensors of the state, each with the axis its rows belong to."""
         axes = self.network.hidden_axes or ()
         return [("edge states", self.state.msg_fv), *zip(axes, self.state.hidden, strict=False)]
 
     def _rows(self, axis: HiddenAxis, graphs: IntArray) -> Tensor:
-        """The rows of some graphs along an axis, ascending: in this order they are in any batch."""
+        """Return the rows of some graphs along an axis, ascending, which is their order in any batch."""
         flat, wiring = self.flat, self.state.wiring
         if axis == "edge states":
             graph = wiring.graph
@@ -119,45 +119,45 @@ class NetworkRun:
     # ---- answers ----------------------------------------------------------------------------------------
 
     def log_beliefs(self) -> Tensor:
-        """[X] in double precision, not normalised; they are computed once, since a readout can cost like a step."""
+        """Return [X] in double precision, not normalised; cached, since a readout can cost as much as a step."""
         if self._read is None or self._read[0] is not self.state:
             with torch.inference_mode():
                 self._read = self.state, self.network.log_beliefs(self.state).double()
         return self._read[1]
 
     def finite(self) -> BoolArray:
-        """[G] whether all log beliefs are numbers, or -inf for impossible states."""
+        """Return [G] whether all log beliefs are numbers, or -inf for impossible states."""
         log_b = self.log_beliefs()
         bad = (torch.isnan(log_b) | torch.isposinf(log_b)).double()
         return _numpy(segment_max(bad, self._graph_of[0], self.flat.num_graphs, empty=0.0)) == 0.0
 
     def possible(self) -> BoolArray:
-        """[G] whether every variable has a possible state."""
+        """Return [G] whether every variable has a possible state."""
         best = segment_max(self.log_beliefs(), self.flat.var_of_state, self.flat.num_vars)
         none_left = torch.isneginf(best).double()
         return _numpy(segment_max(none_left, self.flat.graph_of_var, self.flat.num_graphs, empty=0.0)) == 0.0
 
     def probabilities(self) -> FloatArray:
-        """[X] normalised beliefs."""
+        """Return [X] normalised beliefs."""
         return _numpy(tensors.probabilities(self.flat, self.log_beliefs()))
 
     def best_states(self) -> IntArray:
-        """[V] state of highest belief, the first on ties."""
+        """Return [V] the state of highest belief, the first on ties."""
         states = tensors.max_states(self.flat, self.log_beliefs().nan_to_num(0.0, neginf=-torch.inf))
         return np.asarray(states.cpu().numpy())
 
     def messages(self) -> Tensor:
-        """[S] factor-to-variable log messages in flat order, unary factors included, in double precision."""
+        """Return [S] factor-to-variable log messages in flat order, unary factors included, in double precision."""
         with torch.inference_mode():
             msg_fv = self.state.wiring.messages(self.state.msg_fv).double()
             return torch.where(torch.isnan(msg_fv) | torch.isposinf(msg_fv), 0.0, msg_fv)
 
     def log_z(self) -> FloatArray:
-        """[G] the Bethe estimate of ln Z from the messages."""
+        """Return [G] the Bethe estimate of ln Z from the messages."""
         return _numpy(tensors.bethe_log_z(self._exact(), self.messages()))
 
     def upper_bound(self, passes: int = 0) -> FloatArray:
-        """[G] an upper bound on the best log score; passes of dual ascent lower it, as many as time allows."""
+        """Return [G] an upper bound on the best log score; passes of dual ascent lower it while time is left."""
         from equifactor.solvers.duals.map_bounds import upper_bound_of
 
         messages = self.messages()
@@ -166,7 +166,7 @@ class NetworkRun:
             return bound
         from equifactor.solvers.duals.ascent import VariableAscent
 
-        if self.compiled.structured:  # Dual ascent takes tables only.
+        if self.compiled.structured:  # Dual ascent takes dense tables only.
             return bound
         ascent = VariableAscent(self.compiled, _numpy(messages))
         for _ in range(passes):
@@ -176,7 +176,7 @@ class NetworkRun:
         return np.minimum(bound, upper_bound_of(self.compiled, ascent.messages))
 
     def _exact(self) -> FlatGraph[Tensor]:
-        """The batch with its tables in double precision, not as rounded for the network."""
+        """Return the batch with its tables in double precision, as they were before rounding for the network."""
         return replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.flat.log_phi.device))
 
 

@@ -1,4 +1,4 @@
-"""Beliefs for many batches of one structure: on a GPU the whole network is captured once and replayed."""
+"""Beliefs for many batches of one structure. On a GPU the whole network is captured once and replayed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from equifactor.solvers.learned.wiring import Flat, wire
 class Replay:
     """`replay(log_phi)`: log beliefs [X] of the same graphs with other potentials [T], in flat order.
 
-    A step of a network is some forty small operations, so a batch of a thousand small graphs costs their launches and
-    little else; one CUDA graph for all steps takes those away. On the CPU the network simply runs. The answer is
-    overwritten by the next call. Where potentials may hold true zeros, so must those of `flat`: on a GPU nobody looks.
+    A step of a network is about forty small operations, so the time of a batch of a thousand small graphs is mostly
+    the launches of these operations. One CUDA graph for all steps avoids the launches. On the CPU the network simply
+    runs. The next call overwrites the answer. If potentials may contain true zeros, those of `flat` must contain one
+    too: on a GPU later potentials are not checked.
     """
 
     def __init__(self, network: Network, flat: Flat, semiring: Semiring = "sum", steps: int | None = None) -> None:
         network.accept(flat)
         self.network, self.semiring, self.steps = network, semiring, steps
-        # The captured graph reads this copy, which must live as long.
+        # The captured graph reads this copy, which must live as long as the graph.
         self.flat = replace(flat, log_phi=flat.log_phi.clone())
         self.graph: torch.cuda.CUDAGraph | None = None
         if flat.log_phi.device.type != "cuda":
@@ -39,7 +40,7 @@ class Replay:
             self.answer = self._run(self.flat)
 
     def __call__(self, log_phi: Float[Tensor, " T"]) -> Float[Tensor, " X"]:
-        """The log beliefs [X], not normalised."""
+        """Return the log beliefs [X], not normalised."""
         if self.graph is None:
             return self._run(self.flat.with_log_phi(log_phi.to(self.flat.log_phi)))
         self.flat.log_phi.copy_(log_phi)

@@ -1,8 +1,8 @@
 """What the pure graph networks see of a batch: tables and unary factors as plain feature vectors.
 
-A table is laid out either in the order of its scope, the same for all of its variables ("as published"), or turned so
-that the first axis belongs to the variable at the end of the edge (oriented). Only the second one tells a variable
-which axis of the table is its own.
+A table is laid out either in the order of its scope, the same for all of its variables ("as published"), or transposed
+so that the first axis belongs to the variable at the end of the edge ("oriented"). Only an oriented table shows a
+variable which axis is its own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torch import Tensor
 from equifactor.base.errors import ModelError
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
-_FLOOR = -30.0  # Log values further below the largest of their table, true zeros too, are seen as this far below.
+_FLOOR = -30.0  # Lowest log value seen, relative to the largest of the table; true zeros too. Chosen by hand.
 
 
 def centred(log_values: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-    """Rows relative to their largest entry, held above -30, then minus their mean: no scale, nothing infinite."""
+    """Return rows relative to their largest entry, clamped at -30, minus their mean: finite, and without a scale."""
     top = log_values.amax(1, keepdim=True)
     top = torch.where(torch.isneginf(top), 0.0, top)
     bounded = (log_values - top).clamp_min(_FLOOR)
@@ -26,11 +26,11 @@ def centred(log_values: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
 
 
 def edge_tables(wiring: Wiring, card: int, arity: int, orient: bool) -> Float[Tensor, "E2 D"]:
-    """The table of the factor of each edge, D = card^arity numbers; O(E2 D).
+    """Return the table of the factor of each edge, D = card^arity numbers; O(E2 D).
 
-    A factor of fewer variables is the same function of more, constant in the others: its table is repeated along the
-    missing axes, which come last. With `orient` the axis of the edge's own variable comes first and the others keep
-    their order; so it depends on the order of the scope from three variables on.
+    The table of a factor with fewer variables is repeated along the missing axes, which come last. With `orient` the
+    axis of the edge's own variable comes first and the others keep their order, so with three or more variables the
+    result depends on the order of the scope.
     """
     blocks = []
     for group in wiring.groups:
@@ -44,7 +44,7 @@ def edge_tables(wiring: Wiring, card: int, arity: int, orient: bool) -> Float[Te
 
 
 def factor_of_edge(wiring: Wiring) -> tuple[Int[Tensor, " E2"], int]:
-    """The factor of each edge, counted from 0 over the factors of two variables and more, and how many there are."""
+    """Return the factor of each edge, numbered from 0 over the factors with two or more variables, and their number."""
     blocks, first = [], 0
     for group in wiring.groups:
         numbers = torch.arange(first, first + group.num_factors, device=wiring.unary.device)
@@ -54,28 +54,28 @@ def factor_of_edge(wiring: Wiring) -> tuple[Int[Tensor, " E2"], int]:
 
 
 def position_of_edge(wiring: Wiring, arity: int) -> Float[Tensor, "E2 A"]:
-    """The place of each edge in the scope of its factor, one-hot."""
+    """Return the place of each edge in the scope of its factor, one-hot."""
     eye = torch.eye(arity, dtype=wiring.unary.dtype, device=wiring.unary.device)
     blocks = [eye[slot].expand(g.num_factors, -1) for g in wiring.groups for slot in range(len(g.shape))]
     return torch.cat(blocks) if blocks else eye[:0]
 
 
 def variable_of_edge(wiring: Wiring) -> Int[Tensor, " E2"]:
-    """The variable of each edge of the factors of two variables and more."""
+    """Return the variable of each edge of the factors with two or more variables."""
     return wiring.flat.var_of_edge[wiring.flat.num_edges - wiring.num_edges :]
 
 
 def unary_features(wiring: Wiring, card: int) -> Float[Tensor, "V D"]:
-    """The product b_i of the unary factors of each variable, in the log."""
+    """Return the product b_i of the unary factors of each variable, in the log."""
     return centred(wiring.unary.reshape(-1, card))
 
 
 @torch.no_grad()
 def rule_out(wiring: Wiring, msg_fv: Float[Tensor, " S2"]) -> Float[Tensor, " S2"]:
-    """Uniform messages, but -inf for the states no factor can agree to: one round of arc consistency.
+    """Return uniform messages with -inf for the states that a factor excludes: one round of arc consistency.
 
-    A pure network sends no messages of its own, and impossible states must stay impossible in its answers. Nothing is
-    done for graphs without zeros.
+    A pure network sends no messages of its own, and impossible states must stay impossible in its answers. Graphs
+    without zeros keep their messages.
     """
     if not wiring.flat.has_zeros:
         return msg_fv
@@ -84,7 +84,7 @@ def rule_out(wiring: Wiring, msg_fv: Float[Tensor, " S2"]) -> Float[Tensor, " S2
 
 
 def with_support(wiring: Wiring, msg_fv: Float[Tensor, " S2"], out: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
-    """Predictions `out` where the messages of `rule_out` leave a state possible, -inf elsewhere."""
+    """Return the predictions `out` for states that the messages of `rule_out` leave possible, -inf for all others."""
     if not wiring.flat.has_zeros:
         return out
     return torch.where(torch.isneginf(wiring.log_beliefs(msg_fv)), -torch.inf, out)
@@ -96,6 +96,6 @@ def check_arity(flat: Flat, kind: str, wanted: int, advice: str) -> None:
         if len(group.shape) > wanted:
             graph = flat.graphs[int(flat.graph_of_factor[int(group.factors[0])])]
             raise ModelError(
-                f"{kind} was made for factors of at most {wanted} variables and {graph.name or 'a graph'} has one of "
-                f"{len(group.shape)}: {advice}"
+                f"{kind} was made for factors of at most {wanted} variables, and {graph.name or 'a graph'} has a "
+                f"factor of {len(group.shape)}. {advice}"
             )

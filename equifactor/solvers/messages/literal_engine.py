@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.clause import Clause
-from equifactor.factors.parity import Parity
+from equifactor.factors.kind_numbers import CLAUSE, PARITY
 from equifactor.kernels.jit import plain
 from equifactor.solvers.messages.binary_engine import unary_factors
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.literal_kernels import (
-    CLAUSE,
     LANES,
     LIMIT,
-    PARITY,
     PART,
     Literals,
     signatures,
@@ -43,14 +40,14 @@ def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
     if any(len(group.shape) > 1 or np.isneginf(flat.log_phi[group.entries]).any() for group in flat.groups):
         return False
     return all(
-        np.all(flat.log_phi[group.entries] <= LIMIT / 2) if group.kind == Clause.number else _is_hard(flat, group)
+        np.all(flat.log_phi[group.entries] <= LIMIT / 2) if group.kind == CLAUSE else _is_hard(flat, group)
         for group in flat.structured
     )
 
 
 def _is_hard(flat: FlatGraph[np.ndarray], group: StructuredGroup) -> bool:
     """Whether these are parities, each of which excludes either even or odd."""
-    if group.kind != Parity.number:
+    if group.kind != PARITY:
         return False
     zeros = np.isneginf(flat.log_phi[group.entries].reshape(-1, 2))
     return bool((zeros[:, 0] != zeros[:, 1]).all())
@@ -88,7 +85,7 @@ class LiteralEngine:
         number = np.zeros(len(self.blocks.factor))
         for group, place in zip(self.flat.structured, self.blocks.places, strict=True):
             values = self.flat.log_phi[group.entries]
-            if group.kind == Parity.number:
+            if group.kind == PARITY:
                 even, odd = values.reshape(-1, 2).T
                 number[place] = np.where(even > odd, 1.0, -1.0)
             else:
@@ -178,13 +175,12 @@ class _Blocks:
         for group in flat.structured:
             arity = np.diff(group.edge_ptr)
             place = np.empty(group.num_factors, np.int64)
-            kind = CLAUSE if group.kind == Clause.number else PARITY
             for k in np.unique(arity).tolist():
                 members = np.flatnonzero(arity == k)
                 own = _in_strips(group.edge_ptr[members], k)
-                rows.append([kind, k, len(members), first_edge, first_factor])
+                rows.append([group.kind, k, len(members), first_edge, first_factor])
                 edges.append(group.edges.start + own)
-                signs.append(2 * group.words[own] - 1 if kind == CLAUSE else np.ones(own.size, np.int64))
+                signs.append(2 * group.words[own] - 1 if group.kind == CLAUSE else np.ones(own.size, np.int64))
                 factors.append(group.factors[members])
                 place[members] = first_factor + np.arange(len(members))
                 first_edge, first_factor = first_edge + own.size, first_factor + len(members)

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.typing import FloatArray, IntArray
+from equifactor.factors.kind_numbers import CLAUSE
 from equifactor.kernels.fastmath import TINY, bits_of, exp_, from_bits, get, log_, log_ratio_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
 LIMIT = 600.0  # a probability of e^-600 times a few others is still a normal number
-PARITY, CLAUSE = 0, 1
 KIND, ARITY, COUNT, EDGE, FACTOR = 0, 1, 2, 3, 4  # columns of Literals.blocks
 PART = 32768  # edges in order whose variables are numbered together: their sums fill half a megabyte
 LANES = 16  # factors that are updated together: four vectors of four numbers

@@ -1,4 +1,4 @@
-"""Balls of one rung of loop-corrected belief propagation, made ready for rounds of messages."""
+"""Balls of loop-corrected belief propagation for one length, prepared for rounds of messages."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.regions.agreement import Rounds
 
-# After 32, 64, 128... rounds the change must have fallen to this share of what it was at half as many, otherwise the
-# damping rises by a step. Certainty that builds up around loops changes like 1/n, and damping would only delay it.
-_FALL, _STEP, _MOST_DAMPING, _FIRST_LOOK = 0.7, 0.2, 0.9, 32
-# Where the change is still above this after so many rounds, longer loops are worth more than further rounds.
-_WILD, _LAST_LOOK = 0.3, 128
-_TRIES = 4  # Orders that are tried for each rung; balls are small, and the first is seldom far off.
+# Certainty that builds up around loops changes like 1/n, and more damping would only delay it.
+_FALL = 0.7  # The share of its value at half as many rounds to which the change must fall, or damping rises. By hand.
+_DAMPING_STEP = 0.2  # The rise of the damping if the change has not fallen enough. Chosen by hand.
+_MOST_DAMPING = 0.9  # The damping at most. Chosen by hand.
+_FIRST_CHECK = 32  # Rounds before the first check of the change; later checks come after 64, 128, .. rounds. By hand.
+_WILD = 0.3  # The change, in probability, above which rounds end: longer loops then help more. Chosen by hand.
+_LAST_CHECK = 128  # Rounds after which a change above `_WILD` ends the rounds. Chosen by hand.
+_TRIES = 4  # Orders that are tried for each length: balls are small, and the first is seldom far from the best.
 
 
 class LoopyPart(NamedTuple):
-    """A graph as the balls see it: factors of two variables or more, and the sum of the others."""
+    """The factors of two or more variables of a graph, and for each variable the sum of its unary factors."""
 
     scope_ptr: IntArray  # [f+1]
     scope_vars: IntArray  # [e]
@@ -36,13 +38,13 @@ class LoopyPart(NamedTuple):
     var_factors: IntArray  # [e]
     begin: IntArray  # [f] first entry of each table in log_phi
     log_phi: FloatArray  # [T + X] all tables, then the fields
-    has_field: BoolArray  # [V] whether a factor has this variable alone
+    has_field: BoolArray  # [V] whether the variable has a unary factor
     card: IntArray  # [V]
     field_start: IntArray  # [V] first entry of each field in log_phi
 
     @classmethod
     def of(cls, graph: FactorGraph) -> LoopyPart:
-        """The part of a graph without observed variables."""
+        """Return the part of a graph without observed variables."""
         s = graph.structure
         arity = np.diff(s.scope_ptr)
         kept, single = np.flatnonzero(arity > 1), np.flatnonzero(arity == 1)
@@ -70,7 +72,7 @@ class LoopyPart(NamedTuple):
         return self.scope_ptr, self.scope_vars, self.var_ptr, self.var_factors
 
     def is_forest(self) -> bool:
-        """Whether there is no loop: edges = nodes - components, in the graph of variables and factors."""
+        """Return whether there is no loop: edges = nodes - components, in the graph of variables and factors."""
         from equifactor.solvers.elimination import order_kernels as kernels
 
         _, count = kernels.components(*kernels.adjacency(len(self.card), self.scope_ptr, self.scope_vars))
@@ -84,13 +86,13 @@ class Balls(NamedTuple):
     ball: IntArray  # factors of all balls
     member_ptr: IntArray  # [V+1]
     member: IntArray  # variables of all balls
-    is_outer: BoolArray  # whether a member has a factor outside of the ball
+    is_outer: BoolArray  # whether a member has a factor outside the ball
     whole: BoolArray  # [V] whether a ball holds all that can be reached from its centre
-    length: IntArray  # [V] the length that each ball has reached
+    length: IntArray  # [V] the length of each ball
 
     @classmethod
     def grow(cls, part: LoopyPart, lengths: IntArray, size: int, most: int) -> Balls | None:
-        """Balls of lengths [V], or less where they have more than `size` variables; None beyond `most` factors."""
+        """Return balls of lengths [V], shorter for balls of more than `size` variables; None beyond `most` factors."""
         from equifactor.solvers.messages.loop_bp_kernels import grow_balls
 
         lengths = lengths.copy()
@@ -101,26 +103,26 @@ class Balls(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SideBySide:
-    """Parts of a model side by side in one elimination, and where the roots' probabilities are."""
+    """Parts of a model side by side in one elimination, and where the probabilities of their roots are."""
 
     program: Program
-    entries: float  # of all cluster tables: the work of one pass
-    edges: int  # of all parts: the work of planning
-    clones: int  # of variables in all parts
+    entries: float  # entries of all cluster tables: the work of one pass
+    edges: int  # edges of all parts: the work of planning
+    clones: int  # clones of variables in all parts
     largest: float  # log2 of the entries of the largest table
-    root_start: IntArray  # [C] first state of each root among those of all clones
+    root_start: IntArray  # [C] first state of each root among the states of all clones
 
 
 class PartLimits(NamedTuple):
-    """What the elimination of all parts may use."""
+    """The limits on the elimination of all parts."""
 
-    entries: float  # of all cluster tables together
-    factors: int  # of all parts together
+    entries: float  # entries of all cluster tables together
+    factors: int  # factors of all parts together
 
 
 @dataclass(frozen=True, eq=False)
 class LoopMessages:
-    """The rounds of one rung: cavities give messages, balls give beliefs."""
+    """The parts for one length: cavities give messages, balls give beliefs."""
 
     part: LoopyPart
     cavities: SideBySide
@@ -131,14 +133,14 @@ class LoopMessages:
 
     @classmethod
     def make(cls, part: LoopyPart, balls: Balls, limits: PartLimits) -> LoopMessages | None:
-        """Everything for one rung, with uniform messages; None where it is over the limits."""
+        """Return the parts for one length, with uniform messages; None if they are over the limits."""
         from equifactor.solvers.messages.loop_bp_kernels import grow_cavities
 
         arrays = balls.ball_ptr, balls.ball, balls.member_ptr, balls.member, balls.is_outer
         ptr, factors, name, root, cavity = grow_cavities(*part.rows, *arrays, limits.factors)
         if len(root) < np.count_nonzero(balls.is_outer):
             return None
-        # Many balls see the same cavity beyond a variable: each is eliminated once.
+        # Many balls have the same cavity beyond a variable: each cavity is eliminated once.
         _, first, same = np.unique(name, return_index=True, return_inverse=True)
         told = np.where(cavity >= 0, same[cavity], -1) if len(first) else cavity
         ptr, places = picked(ptr, first)
@@ -160,7 +162,7 @@ class LoopMessages:
 
 
 class _Beyond(NamedTuple):
-    """Which message each member of a ball is told, and where it lies."""
+    """The message that each member of a ball gets from beyond, and where it is."""
 
     member_ptr: IntArray
     member: IntArray
@@ -192,7 +194,7 @@ def _side_by_side(
     program = build_program(structure, order)
     f = len(part.begin)
     begin = np.empty(len(number) + 1, np.int64)
-    begin[-1] = 0  # Only the first entries of tables are looked up.
+    begin[-1] = 0  # Only the first entries of tables are used.
     own, told, field = (number >= 0) & (number < f), number >= f, number < 0
     begin[:-1][own] = part.begin[number[own]]
     begin[:-1][told] = beyond.start[number[told] - f]
@@ -204,21 +206,21 @@ def _side_by_side(
 
 
 class LoopBeliefs(NamedTuple):
-    """What the rounds of a rung ended with."""
+    """The beliefs after the rounds of one length."""
 
-    p: FloatArray  # [X] beliefs; empty where no assignment is possible
-    change: float  # of the last round
+    p: FloatArray  # [X] beliefs; empty if no assignment is possible
+    change: float  # the largest change of a message in the last round
     rounds: int
 
 
 def run_rounds(messages: LoopMessages, rounds: Rounds, clock: Clock) -> LoopBeliefs | None:
-    """Rounds of messages until none changes, then the beliefs of all centres; None when the clock stopped them."""
+    """Pass messages until they settle, then return the beliefs of all centres; None if the clock stopped it."""
     from equifactor.solvers.messages.loop_bp_kernels import update_messages
 
     m = messages
     program, change, n = m.cavities.program, 0.0, 0
     memory = program.tables(reuse=False), program.workspace(marginals=True)
-    damping, earlier, look = rounds.damping, np.inf, _FIRST_LOOK
+    damping, earlier, check = rounds.damping, np.inf, _FIRST_CHECK
     for n in range(1, rounds.iterations + 1 if len(m.dim) else 0):
         sums = sum_out(program, m.full, clock, memory=memory)
         if sums is None:
@@ -228,12 +230,12 @@ def run_rounds(messages: LoopMessages, rounds: Rounds, clock: Clock) -> LoopBeli
         change = update_messages(sums.p, m.cavities.root_start, m.dim, m.start, damping if n > 1 else 0.0, m.full)
         if change <= rounds.tolerance:
             break
-        if n == look:
+        if n == check:
             if change > _FALL * earlier:
-                if n >= _LAST_LOOK and change > _WILD:
+                if n >= _LAST_CHECK and change > _WILD:
                     break
-                damping = max(damping, min(damping + _STEP, _MOST_DAMPING))
-            earlier, look = change, 2 * look
+                damping = max(damping, min(damping + _DAMPING_STEP, _MOST_DAMPING))
+            earlier, check = change, 2 * check
     sums = sum_out(m.balls.program, m.full, clock)
     if sums is None:
         return None

@@ -1,13 +1,13 @@
-"""Belief propagation corrected around loops, up to a length that grows while time is left."""
+"""The solver `loop-bp`: belief propagation corrected around loops, up to a length that grows while time is left."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import FLOAT_BYTES, GIB, Budget, Refusal, Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
@@ -20,9 +20,10 @@ from equifactor.solvers.messages.loop_balls import (
     PartLimits,
     run_rounds,
 )
-from equifactor.solvers.regions.agreement import Rounds, last_move
+from equifactor.solvers.regions.agreement import NEARLY_SETTLED, Rounds, last_move
 from equifactor.solving.estimate import Estimate, impossible
-from equifactor.solving.registry import parse_solver, register
+from equifactor.solving.ladder import Ladder, Step, Steps
+from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
@@ -30,18 +31,13 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
 
-_SECONDS_PER_ENTRY = 8e-9  # A round takes this long per table entry, on one core at 2.8 GHz,
-_SECONDS_PER_CLONE = 6e-7  # and this long per variable of each cavity;
-_SECONDS_OF_PLANNING = 1.5e-6  # their orders take this long per edge.
-_ROUNDS = 20  # Messages settle after about this many rounds.
-_GROWTH = 1.25  # A length is run if its balls have this many times the factors of the last ones, or if it is the last.
-_SHARE = 0.5  # A rung is begun if it takes at most this share of the time left.
-_LONGEST = 0.8  # It is ended after this share of it, whether it has settled or not.
-_BP_SHARE = 0.3  # Belief propagation may take this share of the time before the first rung.
-_BYTES = 8.0  # A float64 takes this many.
-_BYTES_PER_FACTOR = 256.0  # The lists of a part take about this much for each of its factors.
-_NEARLY = 0.05  # A rung whose messages still change by no more counts as well as a settled one.
-_SMALLEST = 8  # Balls are not made smaller than this many variables to fit a longer length.
+_ROUNDS = 20  # Rounds until messages settle, for estimates of time. Chosen by hand.
+_GROWTH = 1.25  # A length is skipped unless its balls have this many times the factors of the last one run, by hand.
+_LENGTH_SHARE = 0.5  # The share of the time left within which a length should settle. Chosen by hand.
+_ROUNDS_SHARE = 0.8  # The share of the time left after which a length is cut short. Chosen by hand.
+_BP_SHARE = 0.3  # The share of the time for belief propagation, before the first length. Chosen by hand.
+_BYTES_PER_FACTOR = 256.0  # Bytes that the lists of a ball or cavity take for each of its factors.
+_SMALLEST_BALL = 8  # Variables below which balls are not cut to fit a longer length. Chosen by hand.
 
 
 @register("loop-bp")
@@ -49,66 +45,67 @@ _SMALLEST = 8  # Balls are not made smaller than this many variables to fit a lo
 class LoopCorrectedBp(GraphSolver):
     """Belief propagation between balls that hold all loops up to a length, each eliminated exactly.
 
-    The ball of a variable holds the loops of at most `length` factors through it or its factors. What lies beyond an
-    outer variable j of ball i is a message: the sum over the part of ball j that is outside of ball i, with its own
+    The ball of a variable holds the loops of at most `length` factors through it or its factors. The rest of the model
+    beyond an outer variable j of ball i is one message: the sum over the part of ball j outside ball i, with its own
     messages from beyond (the equations of [Kirkley21], for factors of any size). With balls of single factors this is
-    belief propagation; where no loop is longer than the length its fixed point is exact. ln Z is Bethe's, of plain
-    belief propagation, unless the answer is exact. Cost per round: messages x 2^width of a ball.
+    belief propagation; if no loop is longer than `length`, its fixed point is exact. ln Z is the Bethe estimate of
+    plain belief propagation, unless the answer is exact. Cost per round: messages x 2^width of a ball.
     """
 
     tasks = (Task.MAR,)
     exact_on = "trees"
 
-    length: int = option(12, "most factors of a loop that is summed exactly", low=1, high=1000)
+    length: int = option(12, "most factors of a loop that is summed over exactly", low=1, high=1000)
     size: int = option(128, "most variables of a ball; larger ones keep a smaller length", low=1)
     memory_limit: float = option(1.0, "GiB of tables", low=0.0)
-    seconds: float = option(10.0, "nominal seconds of work where there is no time limit", low=0.0)
+    seconds: float = option(10.0, "estimated seconds of work if there is no time limit", low=0.0)
     iterations: int = option(500, "most rounds of messages for each length", low=1)
     tolerance: float = option(1e-4, "settled when no message changes by more, in probability", low=0.0)
     damping: float = option(0.3, "share of the old log message that is kept", low=0.0, below=1.0)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """Belief propagation, then longer and longer loops."""
+        """Run belief propagation, then longer and longer loops."""
+        from equifactor.solvers.elimination.exact import Exact
+        from equifactor.solvers.messages.bp import BeliefPropagation
+
         reduced = to_free_part(graph)
         if reduced is None:
             return impossible()
         clock = context.clock
         part = LoopyPart.of(reduced.graph)
         if part.is_forest() and not clock.stopped:
-            return parse_solver("exact").run([graph], task, context)[0]
-        plain = parse_solver("bp(damping=0.5, iterations=500)")
+            return Exact().run([graph], task, context)[0]
+        plain = BeliefPropagation(damping=0.5, iterations=500)
         bp = plain.run([graph], task, replace(context, clock=clock.part(_BP_SHARE)))[0]
         if bp.status is Status.ZERO_PROBABILITY:
             return bp
         start = None if bp.marginals is None else reduced.values_of_kept(bp.marginals.values)
-        seconds = self.seconds if clock.time_limit is None else math.inf
-        limits = LoopLimits(self.length, self.size, self.memory_limit * 2**30, seconds)
-        climb = LoopClimb(part, limits, Rounds(self.iterations, self.tolerance, self.damping), clock, start)
-        climb.run()
-        if climb.outcome is Status.ZERO_PROBABILITY:
+        budget = Budget(clock, self.seconds, self.memory_limit * GIB)
+        rounds = Rounds(self.iterations, self.tolerance, self.damping)
+        loops = GrowingLoops(part, LoopLimits(self.length, self.size), rounds, budget, start)
+        loops.run()
+        if loops.outcome is Status.ZERO_PROBABILITY:
             return zero_by_exclusion(graph)
-        if climb.outcome is Status.EXACT:
-            exact = parse_solver(f"exact(memory_limit={self.memory_limit})").run([graph], task, context)[0]
+        if loops.outcome is Status.EXACT:
+            exact = Exact(memory_limit=self.memory_limit).run([graph], task, context)[0]
             if exact.status in (Status.EXACT, Status.ZERO_PROBABILITY):
-                return replace(exact, stats={**exact.stats, **climb.stats()})
-        if not climb.rungs:
-            said = "No longer loops fitted: this is the answer of belief propagation."
+                return replace(exact, stats={**exact.stats, **loops.stats()})
+        if not loops.answers:
+            said = "Balls of longer loops did not fit the limits. This is the answer of belief propagation."
             status = clock.status or bp.status
             return replace(bp, status=status, message=f"{said} {bp.message}".strip())
-        return _estimate(reduced, climb, bp, clock)
+        return _estimate(reduced, loops, bp, clock)
 
 
 class LoopLimits(NamedTuple):
-    """What the ladder of lengths may use."""
+    """How long loops and how large balls may become."""
 
-    length: int  # the last one
+    length: int  # most factors of a loop
     size: int  # most variables of a ball
-    memory: float  # bytes of tables
-    seconds: float  # nominal seconds of work; where there is a deadline, infinite
 
 
-class LoopRung(NamedTuple):
-    """What one length said."""
+class LengthAnswer(NamedTuple):
+    """The answer for one length."""
 
     length: int
     largest_ball: int  # variables
@@ -119,30 +116,33 @@ class LoopRung(NamedTuple):
 
 
 @dataclass
-class LoopClimb:
-    """The lengths that were run, one after the other."""
+class GrowingLoops:
+    """The lengths that were run so far, and the choice of the next one."""
 
     part: LoopyPart
     limits: LoopLimits
     rounds: Rounds
-    clock: Clock
+    budget: Budget
     start: FloatArray | None  # [x] beliefs of belief propagation
-    rungs: list[LoopRung] = field(default_factory=list)
-    spent: float = 0.0  # nominal seconds
+    answers: list[LengthAnswer] = field(default_factory=list)
     outcome: Status | None = None  # EXACT or ZERO_PROBABILITY once that is known
 
-    @property
-    def left(self) -> float:
-        """Nominal seconds left. Without a deadline no clock is looked at: the same call does the same work."""
-        return self.limits.seconds - self.spent if self.limits.seconds < math.inf else self.clock.left
-
     def run(self) -> None:
-        """Go through the lengths until one does not fit, or all balls hold everything."""
+        """Run lengths until the next one is not worth starting."""
+        self.answers = Ladder(self._steps(), self.budget).run()
+
+    def _steps(self) -> Steps[LengthAnswer]:
+        """Go through the lengths until one does not fit, or every ball holds all that can be reached.
+
+        If a length does not fit, it is tried again with smaller balls.
+        """
         lengths = np.ones(len(self.part.card), np.int64)
         size, total, stuck = self.limits.size, 0, np.zeros(len(lengths), bool)
         length = 2
-        while length <= self.limits.length and not self.clock.stopped and self.outcome is None and not stuck.all():
-            most = int(min(_SHARE * self.left / (2.0 * _SECONDS_OF_PLANNING), self.limits.memory / _BYTES_PER_FACTOR))
+        clock = self.budget.clock
+        while length <= self.limits.length and not clock.stopped and self.outcome is None and not stuck.all():
+            by_time = _LENGTH_SHARE * self.budget.left / (2.0 * Seconds.LOOP_ORDER)
+            most = int(min(by_time, self.budget.memory / _BYTES_PER_FACTOR))
             balls = Balls.grow(self.part, np.where(stuck, lengths, length), size, most)
             ran = False
             if balls is not None:
@@ -153,79 +153,84 @@ class LoopClimb:
                 if len(balls.ball) < needed:
                     stuck, length = balls.length < length, length + 1
                     continue
-                ran = self._run(balls, length, most)
+                step = self._step(balls, length, most)
+                ran = step is not None and not isinstance((yield step), Refusal)
             if ran and balls is not None:
                 total, lengths, stuck = len(balls.ball), balls.length, balls.length < length
                 length += 1
-            elif size > _SMALLEST:
+            elif size > _SMALLEST_BALL:
                 size //= 2
             else:
                 return
 
-    def _run(self, balls: Balls, length: int, most: int) -> bool:
-        """Run one length; whether it fitted."""
-        memory = self.limits.memory / _BYTES / 2.0
-        entries = min(memory, _SHARE * self.left / (_ROUNDS * _SECONDS_PER_ENTRY))
+    def _step(self, balls: Balls, length: int, most: int) -> Step[LengthAnswer] | None:
+        """Return the step that runs one length; None if its tables are over the limits."""
+        by_time = _LENGTH_SHARE * self.budget.left / (_ROUNDS * Seconds.UP_AND_DOWN)
+        entries = min(self.budget.memory / FLOAT_BYTES / 2.0, by_time)
         messages = LoopMessages.make(self.part, balls, PartLimits(entries, most))
         if messages is None:
-            return False
+            return None
         cavities = messages.cavities
-        self.spent += _SECONDS_OF_PLANNING * (cavities.edges + messages.balls.edges)
-        each = _SECONDS_PER_CLONE * cavities.clones + _SECONDS_PER_ENTRY * cavities.entries
-        if _ROUNDS * each > _SHARE * self.left:
-            return False
-        iterations = int(min(self.rounds.iterations, 1 + _LONGEST * self.left / max(each, 1e-9)))
-        found = run_rounds(messages, self.rounds._replace(iterations=iterations), self.clock)
+        self.budget.spend(Seconds.LOOP_ORDER * (cavities.edges + messages.balls.edges))
+        each = Seconds.LOOP_CLONE * cavities.clones + Seconds.UP_AND_DOWN * cavities.entries
+        return Step(run=lambda: self._run(messages, balls, length, each), work=_ROUNDS * each, share=_LENGTH_SHARE)
+
+    def _run(self, messages: LoopMessages, balls: Balls, length: int, each: float) -> LengthAnswer | Refusal:
+        """Run one length, whose rounds should take `each` reference seconds."""
+        iterations = int(min(self.rounds.iterations, 1 + _ROUNDS_SHARE * self.budget.left / max(each, 1e-9)))
+        found = run_rounds(messages, self.rounds._replace(iterations=iterations), self.budget.clock)
         if found is None:
-            return False
-        self.spent += each * found.rounds
+            return Refusal("the clock stopped it before its end")
+        self.budget.spend(each * found.rounds)
         if not len(found.p) and len(self.part.card):
             self.outcome = Status.ZERO_PROBABILITY
-            return True
+            return Refusal("no assignment has a positive probability")
         largest_ball = int(np.diff(balls.member_ptr).max(initial=0))
         cut = int(np.count_nonzero(balls.length < length))
-        self.rungs.append(LoopRung(length, largest_ball, cut, len(messages.dim), messages.largest, found))
-        return True
+        return LengthAnswer(length, largest_ball, cut, len(messages.dim), messages.largest, found)
 
-    def best(self) -> LoopRung:
-        """The longest length that settled, or nearly; the longest where none did."""
-        most = max(_NEARLY, self.rounds.tolerance)
-        return ([rung for rung in self.rungs if rung.found.change <= most] or self.rungs)[-1]
+    def best(self) -> LengthAnswer:
+        """Return the answer for the longest length that settled, or nearly; for the longest one if none did."""
+        most = max(NEARLY_SETTLED, self.rounds.tolerance)
+        return ([answer for answer in self.answers if answer.found.change <= most] or self.answers)[-1]
 
     def error(self, ptr: IntArray) -> FloatArray | None:
-        """[v] how far the last length moved each marginal, in total variation; None with nothing to compare."""
+        """[v] how far the last length moved each marginal, in total variation; None if there is nothing to compare."""
         best = self.best()
-        before = [rung.found.p for rung in self.rungs if rung.length < best.length]
+        before = [answer.found.p for answer in self.answers if answer.length < best.length]
         other = before[-1] if before else self.start
         if other is None:
             return None
         return 0.5 * np.add.reduceat(np.abs(best.found.p - other), ptr[:-1]) if len(other) else np.zeros(0)
 
     def stats(self) -> dict[str, Any]:
-        """What the Result tells about the rungs."""
-        if not self.rungs:
+        """Return what the result reports about the lengths."""
+        if not self.answers:
             return {"lengths": []}
         best = self.best()
         return {
-            "length": best.length, "lengths": [rung.length for rung in self.rungs],
+            "length": best.length, "lengths": [answer.length for answer in self.answers],
             "largest_ball": best.largest_ball, "cut_balls": best.cut_balls, "messages": best.messages,
             "log2_largest_table": round(best.largest, 2), "change": best.found.change,
         }  # fmt: skip
 
 
-def _estimate(reduced: ReducedGraph, climb: LoopClimb, bp: Estimate, clock: Clock) -> Estimate:
-    best, stats, said = climb.best(), climb.stats(), ""
-    error = climb.error(reduced.graph.structure.state_ptr)
+def _estimate(reduced: ReducedGraph, loops: GrowingLoops, bp: Estimate, clock: Clock) -> Estimate:
+    best, stats, said = loops.best(), loops.stats(), ""
+    error = loops.error(reduced.graph.structure.state_ptr)
     if error is not None:
         moves, moved = last_move(reduced, error)
         stats |= moves
-        said = f"Loops up to {best.length}; the last change of length {moved} ln Z is Bethe's."
-    settled = best.found.change <= climb.rounds.tolerance
+        said = (
+            f"Loops of up to {best.length} factors were summed over. The last change of length {moved} ln Z is the "
+            "Bethe estimate."
+        )
+    settled = best.found.change <= loops.rounds.tolerance
     return Estimate(
         status=clock.status or (Status.CONVERGED if settled else Status.ITERATION_LIMIT),
         message=said,
         marginals=reduced.marginals(best.found.p),
         log_z=bp.log_z,
-        iterations=sum(rung.found.rounds for rung in climb.rungs),
+        iterations=sum(answer.found.rounds for answer in loops.answers),
         stats=stats,
     )

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-"""Balls around variables, their cavities, one model of all of them side by side, and the update of its messages.
+"""Kernels of `loop-bp`: balls around variables, their cavities, one model of all of them, and the update of messages.
 
-Factors here have two variables or more; those of one variable are added up into a field. Rows are compressed: the
+Factors here have two or more variables; unary factors are added up into a field. Rows are compressed: the
 scope of factor a is scope_vars[scope_ptr[a]:scope_ptr[a+1]], the factors of variable i var_factors[var_ptr[i]:...].
 """
 
@@ -12,32 +12,32 @@ import numpy as np
 from equifactor.kernels.jit import fast_kernel, kernel
 from equifactor.solvers.elimination.greedy import longer
 
-_FAR = 2**30
-_WIDE = 16  # A ball is given up once it has met this many times as many variables as it may have.
-_FLOOR = -300.0  # No log message is below this: one that vanished could never return, and true zeros are in the tables.
+_FAR = 2**30  # The distance of a variable that has not been reached.
+_WIDE = 16  # A length is abandoned once its ball meets this many times the variables that it may have. By hand.
+_FLOOR = -300.0  # The least log message: a message that vanished could never return. True zeros are in the tables.
 
 
 @kernel
 def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
-    """The ball of every variable: factors on loops of at most length [V] factors through it or its own factors.
+    """Grow the ball of every variable: factors on loops of at most length [V] factors through it or its own factors.
 
-    A factor whose two nearest variables are d and d' steps away lies on a closed walk of d + d' + 1 factors. It is one
-    less where the walk leaves and comes back by the same factor of three variables or more: a loop through this factor
-    that does not pass the variable. What is not on a
-    loop within the ball is pruned, leaf by leaf, except for the factors of the variable itself. A ball with more than
-    `size` variables, or many times as many before pruning, is grown again with a smaller length, which is written to
-    length: whole shells are left out, so that nothing depends on the numbering.
+    A factor whose two nearest variables are d and d' steps away lies on a closed walk of d + d' + 1 factors. The walk
+    has one factor less if it leaves and returns by the same factor of three or more variables: a loop through this
+    factor that does not pass the variable. Factors that are not on a loop within the ball are pruned, leaf by leaf,
+    except for the factors of the variable itself. A ball with more than `size` variables, or many times more before
+    pruning, is grown again with a smaller length, which is written to length. Whole shells are left out, so that
+    nothing depends on the numbering.
 
     Returns:
         ball_ptr [V+1] and factors of the balls, member_ptr [V+1] and their variables (the centre first), whether each
-        of these has a factor outside of the ball, and whether each ball [V] holds all that can be reached.
-        Empty lists where they would have more than `most` factors.
+        of these has a factor outside the ball, and whether each ball [V] holds all that can be reached.
+        The lists are empty if they would have more than `most` factors.
     """
     num_vars, num_factors = len(var_ptr) - 1, len(scope_ptr) - 1
     dist = np.full(num_vars, _FAR, np.int64)
     queue = np.empty(num_vars, np.int64)
-    # Factors that this try has met, and those that it met on a shortest path that begins with a broad factor, one of
-    # three variables or more.
+    # Factors that this try has met, and factors that it met on a shortest path that begins with a broad factor: one of
+    # three or more variables.
     mark, broad_mark = np.full(num_factors, -1, np.int64), np.full(num_factors, -1, np.int64)
     broad = np.zeros(num_vars, np.bool_)
     degree = np.zeros(num_vars, np.int64)
@@ -51,7 +51,7 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
     while i < num_vars:
         tries += 1
         reach = length[i]
-        # Distances are found up to half of the length: further variables are only met as the ends of factors.
+        # Distances are computed up to half of the length: further variables are only met as the ends of factors.
         queue[0], dist[i], end = i, 0, 1
         broad[i] = False
         count, first, complete = 0, 0, True
@@ -149,7 +149,7 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
 
 @kernel
 def _prune(i, taken, kept, degree, scope_ptr, scope_vars):
-    """Leave out factors with at most one variable that others of the ball, or the centre i, hold on to."""
+    """Remove factors that share at most one variable with other factors of the ball, unless they hold the centre i."""
     changed = True
     while changed:
         changed = False
@@ -174,11 +174,11 @@ def _prune(i, taken, kept, degree, scope_ptr, scope_vars):
 
 @kernel
 def grow_cavities(scope_ptr, scope_vars, var_ptr, var_factors, ball_ptr, ball, member_ptr, member, is_outer, most):
-    """What lies beyond each outer variable j of each ball i: the factors of ball j outside of ball i, joined to j.
+    """Grow the cavity of each outer variable j of each ball i: the factors of ball j outside ball i, connected to j.
 
     Returns:
-        cavity_ptr [P+1], factors, a hash [P] of j and them, j [P], and the cavity of each member (-1 for inner ones).
-        No cavities where they would have more than `most` factors.
+        cavity_ptr [P+1], factors, a hash [P] of j and the factors, j [P], and the cavity of each member (-1 for inner
+        variables). There are no cavities if they would have more than `most` factors.
     """
     num_vars, num_factors = len(var_ptr) - 1, len(scope_ptr) - 1
     count = 0
@@ -234,7 +234,7 @@ def grow_cavities(scope_ptr, scope_vars, var_ptr, var_factors, ball_ptr, ball, m
 
 @kernel
 def _mix(x):
-    """A well mixed number, for hashes of sets by sums."""
+    """Return a well mixed number, for hashes of sets by sums."""
     x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -245,13 +245,13 @@ def _mix(x):
 def lay_side_by_side(
     part_ptr, factors, root, scope_ptr, scope_vars, member_ptr, member, told_of_member, has_field, with_root_field
 ):  # fmt: skip
-    """One model of many parts, each with clones of its own; part n is factors[part_ptr[n]:part_ptr[n+1]].
+    """Return one model of many parts, each with its own clones; part n is factors[part_ptr[n]:part_ptr[n+1]].
 
-    A clone gets the field of its variable where there is one, the root only if asked for; and what lies beyond it in
-    the ball of the root, told_of_member, where that is not -1.
+    A clone gets the field of its variable if there is one; a root gets it only if `with_root_field`. A clone also gets
+    the message from beyond it in the ball of the root, told_of_member, unless that is -1.
 
     Returns:
-        variable of each clone, ptr and clones of the scopes, and for each factor its number: a of the model, -1 - i
+        the variable of each clone, ptr and clones of the scopes, and for each factor its number: a of the model, -1 - i
         for the field of variable i, or F + message. Then the clone of each root.
     """
     num_factors, parts = len(scope_ptr) - 1, len(root)
@@ -304,7 +304,7 @@ def lay_side_by_side(
 
 @fast_kernel
 def update_messages(p, p_start, dim, start, damping, msg):
-    """New messages from the probabilities p of the cavities' roots; msg holds logs, the largest entry of each 0.
+    """Compute new messages from the probabilities p of the roots of cavities; msg holds logs with a largest entry of 0.
 
     Args:
         p: probabilities of the states of all clones; those of root c begin at p_start[c].

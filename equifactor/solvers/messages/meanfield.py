@@ -98,7 +98,8 @@ class ProductField:
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
         from equifactor.factors.expectation_kernels import field_sums
-        from equifactor.factors.structured_kernels import NOISY_OR, kind_rows_of
+        from equifactor.factors.structured_kernels import kind_rows_of
+        from equifactor.graph.kinds import kind_class
         from equifactor.graph.layout import kinds_of, layout_of, slots_around
         from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.meanfield_kernels import SplitTables
@@ -109,8 +110,9 @@ class ProductField:
         self.kinds = kind_rows_of(flat, None)
         kinds = kinds_of(flat)
         self.sums = None if kinds is None else plain(field_sums(layout, kinds, flat.log_phi))
-        # A noisy-or is zero where its effect has no cause. No entry of its numbers shows that.
-        self.has_zeros = flat.has_zeros or any(group.kind == NOISY_OR for group in flat.structured)
+        # Some kinds can be zero although none of their log values is -inf.
+        hidden = any(kind_class(group.kind).nonlinear_values for group in flat.structured)
+        self.has_zeros = flat.has_zeros or hidden
         zero = np.isneginf(flat.log_phi)
         self.tables = plain(SplitTables(np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64)))
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import FloatArray
-from equifactor.factors.expectation_kernels import begin_sums, join_slot
-from equifactor.factors.expected_log_kernels import expect_structured, expected_log
+from equifactor.factors.expectation_kernels import begin_sums, expect_structured, expected_log, join_slot
 from equifactor.factors.factor_messages import first_entry, step
+from equifactor.factors.kind_rows import KIND, NUM_TABLES
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, SlotsAround
 from equifactor.kernels.jit import fast_kernel, inlined
 
@@ -54,7 +54,7 @@ def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
     at = np.empty(max(1, layout.max_arity), np.int64)
     change = 0.0
     if kinds is not None:
-        for p in range(kinds[5], len(factors) - 1):
+        for p in range(kinds[NUM_TABLES], len(factors) - 1):
             begin_sums(factors, slots, finite, zero, kinds, field, p, q)
     for i in range(len(var_ptr) - 1):
         d = var_ptr[i + 1] - var_ptr[i]
@@ -65,7 +65,7 @@ def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
             p = factor_of_slot[s]
             is_table = True
             if kinds is not None:
-                is_table = kinds[0][p] == 0
+                is_table = kinds[KIND][p] == 0
                 if not is_table:
                     join_slot(factors, slots, finite, zero, kinds, field, p, s, q, -1)
                     expect_structured(factors, slots, finite, zero, kinds, field, p, s, q, gain, harm)
@@ -96,7 +96,7 @@ def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
             for r in range(around_ptr[i], around_ptr[i + 1]):
                 s = around_slots[r]
                 p = factor_of_slot[s]
-                if kinds[0][p] != 0:
+                if kinds[KIND][p] != 0:
                     join_slot(factors, slots, finite, zero, kinds, field, p, s, q, 1)
     return change
 
@@ -142,7 +142,7 @@ def evidence_lower_bound(layout, tables, kinds, field, q):
     bound = 0.0
     num_tables = len(factors) - 1
     if kinds is not None:
-        num_tables = kinds[5]
+        num_tables = kinds[NUM_TABLES]
         for p in range(num_tables, len(factors) - 1):
             expected = expected_log(factors, slots, finite, zero, kinds, field, p, q)
             if expected == -math.inf:

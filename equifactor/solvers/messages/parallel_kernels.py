@@ -7,7 +7,6 @@ factors come first in flat order and never change: loops start after them, at `f
 
 import math
 
-from equifactor.factors.chain_group_kernels import update_all_structured
 from equifactor.factors.factor_messages import (
     MARGIN,
     NEG_INF,
@@ -22,6 +21,8 @@ from equifactor.factors.factor_messages import (
     receive_all,
     sum_products,
 )
+from equifactor.factors.group_kernels import update_all_structured
+from equifactor.factors.kind_rows import FIRST_SLOT, FIRST_STATE, NUM_TABLES
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, Layout, Tables
 from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, reordering_kernel
@@ -54,7 +55,7 @@ def sweep_parallel(count, layout, tables, lanes, maxima, kinds, state, damping, 
     msg_, graph_ = msg[start:], layout.graph_of_edge_state[start:]
     factors, slots, stop = layout.factors, layout.slots, len(msg)
     if kinds is not None:  # tables come first
-        factors, slots, stop = factors[: kinds[5] + 1], slots[: kinds[6]], kinds[7]
+        factors, slots, stop = factors[: kinds[NUM_TABLES] + 1], slots[: kinds[FIRST_SLOT]], kinds[FIRST_STATE]
     q_, out_ = q[start:stop], out[start:stop]
     flushed, large = False, False
     for n in range(count):

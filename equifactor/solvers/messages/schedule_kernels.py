@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.factors.factor_messages import NEG_INF, MessageState, add_up, update_factor
+from equifactor.factors.factor_messages import MessageState, add_up, update_factor
+from equifactor.factors.kind_rows import KIND
 from equifactor.factors.structured_kernels import update_structured
 from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR, Layout, Tables
-from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, put
+from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, TINY, exp_, get, put
 from equifactor.kernels.heaps import raise_key, set_key
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.pointers import ptr_of
@@ -160,7 +161,7 @@ def _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, ze
     """Update a factor of any kind; whether there are structured factors is decided when a kernel is compiled."""
     is_table = True
     if kinds is not None:
-        is_table = kinds[0][p] == 0
+        is_table = kinds[KIND][p] == 0
         if not is_table:
             update_structured(factors, slots, log_phi, kinds, p, msg, total, zeros, q, out, maxima is not None)
     if is_table:

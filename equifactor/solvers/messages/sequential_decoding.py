@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.factor_messages import NEG_INF, add_up, first_entry, step, with_agreeing_messages
+from equifactor.factors.factor_messages import add_up, first_entry, step, with_agreeing_messages
+from equifactor.factors.kind_rows import KIND
 from equifactor.factors.message_answers import beliefs, variable_to_factor
 from equifactor.factors.structured_kernels import kind_rows_of, structured_maximum
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, layout_of
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined, plain
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def _find_maximum(layout, kinds, slot_order, neighbours, log_phi, values, states
             first, last = factors[p, SLOT], factors[p + 1, SLOT]
             is_table, found = True, False
             if kinds is not None:
-                is_table = kinds[0][p] == 0
+                is_table = kinds[KIND][p] == 0
                 if not is_table:
                     found = _best_states(factors, slots, log_phi, kinds, values, states, p, given, sent, best_at)
             if is_table:

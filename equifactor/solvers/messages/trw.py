@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.messages.trw_kernels import Forest
 
 LARGEST = 1e200  # Largest size of a log entry, in nats. Sums of such entries cannot overflow in any number of sweeps.
-_LARGEST_TABLE = 8  # A noisy-or over at most this many variables is written out as a table. Chosen by hand.
+_LARGEST_TABLE = 8  # A factor without powers of its kind is a dense table up to this many variables. Chosen by hand.
 _TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, and their sums may overflow. Use smaller units."
 
 
@@ -82,15 +82,15 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
 
 
 def _with_powers(graph: FactorGraph) -> FactorGraph:
-    """Return the graph with small noisy-ors as tables, whose powers are tables."""
-    from equifactor.factors.as_tables import with_tables
-    from equifactor.factors.noisy_or import NoisyOr
+    """Return the graph with dense tables in place of small factors whose powers are not of their kind."""
+    from equifactor.factors.dense_graph import tables_at
+    from equifactor.graph.kinds import kinds_with
 
     kinds = graph.structure.kinds
     if kinds is None:
         return graph
     small = np.diff(graph.structure.scope_ptr) <= _LARGEST_TABLE
-    return with_tables(graph, small & (kinds.kind == NoisyOr.number))
+    return tables_at(graph, small & kinds_with("nonlinear_values", kinds.kind))
 
 
 class Reweighting:
@@ -125,18 +125,17 @@ class Reweighting:
     def _shares(self) -> FloatArray:
         """Return the numbers [F] by which to divide log values for f_a^(1/rho_a), or for an upper bound on it.
 
-        A power of a noisy-or is not a noisy-or, except where the effect is absent: then it is a product. The values of
-        a noisy-or are at most 1, so that it is at least its own power and can replace it in the bound.
+        The power of some factors is not of their kind. Their values are at most 1, so that such a factor is at least
+        its own power and can replace it in the bound.
         """
-        from equifactor.factors.noisy_or.noisy_or_kernels import OFF
-        from equifactor.factors.structured_kernels import NOISY_OR
+        from equifactor.graph.kinds import kind_class
 
-        if self.kinds is None:
-            return self.rho
-        kind, word_ptr, words = self.kinds[:3]
-        is_noisy_or = np.flatnonzero(kind == NOISY_OR)
         shares = self.rho.copy()
-        shares[is_noisy_or[words[word_ptr[is_noisy_or]] != OFF]] = 1.0
+        first = sum(group.num_factors for group in self.flat.groups)
+        for group in self.flat.structured:
+            own = shares[first : first + group.num_factors]
+            own[~kind_class(group.kind).keeps_powers(group.rows(self.flat.log_phi[group.entries]))] = 1.0
+            first += group.num_factors
         return shares
 
     def sweep(self, count: int) -> FloatArray:

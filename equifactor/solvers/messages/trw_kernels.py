@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.base.typing import BoolArray, IntArray
-from equifactor.factors.factor_messages import NEG_INF, first_entry, log_add, step
+from equifactor.factors.factor_messages import first_entry, log_add, step
+from equifactor.factors.kind_rows import KIND
 from equifactor.factors.structured_kernels import SPARSE, TRUNCATED_LINEAR, KindRows, structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined, kernel
 
 EPS = 2.0**-52  # relative: twice the rounding error of one addition, which leaves room for exp and log
@@ -135,7 +137,7 @@ def forest_log_z(forest, layout, kinds, log_phi, msg, log_b_v, size_b_v, log_z, 
         d, state = slots[parent, CARD], slots[parent, STATE]
         is_table = True
         if kinds is not None:
-            is_table = kinds[0][p] == 0
+            is_table = kinds[KIND][p] == 0
             if not is_table:
                 moved = _structured_message(factors, slots, kinds, log_phi, p, parent, up, msg, q, out, top)
                 scaled[:d] = 1.0

@@ -15,23 +15,24 @@ if TYPE_CHECKING:
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.regions.relaxation import Relaxation
 
-_CALM = 0.7  # This is the least damping of the second half of the rounds, where few are still needed.
+NEARLY_SETTLED = 0.05  # The change of messages, in probability, up to which an answer counts as settled. By hand.
+_LATE_DAMPING = 0.7  # The least damping in the second half of the rounds, against oscillation. Chosen by hand.
 
 
 class Rounds(NamedTuple):
-    """When the rounds of messages end."""
+    """The limits and the damping of rounds of messages."""
 
     iterations: int = 100  # most rounds
-    tolerance: float = 1e-3  # largest change of an undamped message, in probability, that counts as none
-    damping: float = 0.3  # how much of the old message stays
+    tolerance: float = 1e-3  # the largest change of an undamped message, in probability, that counts as settled
+    damping: float = 0.3  # share of the old log message that is kept
 
 
 class Agreement(NamedTuple):
-    """What a relaxation says when its rounds have ended."""
+    """The answer of a relaxation when its rounds have ended."""
 
-    p: FloatArray  # [X] beliefs; empty where no assignment is possible
-    log_z: float  # -inf there
-    change: float  # of the last round
+    p: FloatArray  # [X] beliefs; empty if no assignment is possible
+    log_z: float  # -inf if no assignment is possible
+    change: float  # the largest change of a message in the last round
     rounds: int
 
 
@@ -43,14 +44,15 @@ def agree(
     clock: Clock,
     start: np.random.Generator | None = None,
 ) -> Agreement | None:
-    """Run a relaxation until its clones agree; None when the clock stopped it before the first answer.
+    """Run a relaxation until its clones agree; return None if the clock stopped it before the first answer.
 
     ln Z is the region free energy, ln Z of the relaxed graph + sum over split variables of
-    ln sum_x prod_c m_c(x) - sum_c ln sum_x m_c(x) u_c(x): exact where nothing is split, Bethe's where every factor
-    is alone. States that the relaxed graph excludes are impossible in the original too, and leave `possible` [X].
+    ln sum_x prod_c m_c(x) - sum_c ln sum_x m_c(x) u_c(x). It is exact if nothing is split, and the Bethe free energy if
+    every factor is alone. States that the relaxed graph excludes are also impossible in the original, and `possible`
+    [X] is updated.
 
-    Clones are told nothing at first, or random numbers from `start`: a model with symmetries has many fixed points,
-    and from nothing all splittings may fall into the same few.
+    The first messages are uniform, or random numbers from `start`: a model with symmetries has many fixed points, and
+    from uniform messages all splittings may reach the same few.
 
     Cost: two passes over all tables of the relaxation per round.
     """
@@ -79,7 +81,7 @@ def agree(
             return best
         if sums.p is None:
             return Agreement(np.zeros(0), -math.inf, 0.0, n)
-        damping = rounds.damping if 2 * n < rounds.iterations else max(rounds.damping, _CALM)
+        damping = rounds.damping if 2 * n < rounds.iterations else max(rounds.damping, _LATE_DAMPING)
         change, missing = kernels.match_clones(sums.p, possible, groups, damping if n else 0.0, m, u)
         settled = change <= rounds.tolerance
         if settled or n + 1 == rounds.iterations or clock.time_limit is not None:
@@ -95,7 +97,7 @@ def agree(
 
 
 def last_move(reduced: ReducedGraph, error: FloatArray) -> tuple[dict[str, Any], str]:
-    """How far the last step moved the marginals of each variable [v]: as stats of the original, and in words."""
+    """Return how far the last step moved the marginals of each variable [v], as stats of the original and in words."""
     whole = np.zeros(num_vars := reduced.original.num_vars)
     whole[np.arange(num_vars) if reduced.variables is None else reduced.variables] = error
     mean, largest = float(whole.mean()), float(whole.max(initial=0.0))

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What clones of one variable tell each other, and what that does to ln Z."""
+"""Messages between the clones of one variable, and their part of ln Z."""
 
 import math
 
@@ -7,26 +7,28 @@ from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.regions.relaxation import CloneGroups
 
 NEG_INF = -math.inf
-_FLOOR = -200.0  # No message is below exp of this, unless the state is impossible: a vanished one could never return.
+_FLOOR = -200.0  # The least log message of a possible state: a message that vanished could never return.
+_LEAST_LOG = -745.0  # The log of the smallest positive float64, for a probability that underflows.
 
 
 @fast_kernel
 def match_clones(p, possible, groups, damping, m, u):
-    """One round of messages between clones, from the probabilities p [x] of the states of all clones.
+    """Make one round of messages between clones, from the probabilities p [x] of the states of all clones.
 
-    m_c = ln p_c - u_c is the clone's own opinion, without what it was told. A new u_c is the sum of the others' m.
-    At a fixed point all clones of a variable have the same probabilities, and the sum over clones of m is their log.
+    m_c = ln p_c - u_c is the message from a clone, and a new u_c, the message to it, is the sum of the m of the other
+    clones. At a fixed point all clones of a variable have the same probabilities, and the sum of m over
+    the clones is their log.
 
     Args:
         p: [x] probabilities of the states of the clones in the relaxed graph.
         possible: [X] states of the original variables that are not excluded.
         groups: a `CloneGroups`, as a plain tuple.
-        damping: how much of the old opinion stays.
-        m: [U] opinions, changed in place.
-        u: [U] what clones are told, changed in place.
+        damping: share of the old message that is kept.
+        m: [U] messages from the clones, changed in place.
+        u: [U] messages to the clones, changed in place.
 
     Returns:
-        the largest change of an undamped opinion, in probability, and what ln Z of the relaxed graph misses.
+        the largest change of an undamped message, in probability, and the term to add to ln Z of the relaxed graph.
     """
     groups = CloneGroups(*groups)
     change, missing = 0.0, 0.0
@@ -36,7 +38,7 @@ def match_clones(p, possible, groups, damping, m, u):
         count = last - first
         for k in range(count):
             at, own = start + k * d, groups.p_start[first + k]
-            # Both old and new opinions sum to one for the comparison; kept are those with a largest entry of zero.
+            # Old and new messages are compared with a sum of one, and kept with a largest entry of zero.
             top, old_top = NEG_INF, NEG_INF
             for x in range(d):
                 if possible[state + x]:
@@ -56,7 +58,7 @@ def match_clones(p, possible, groups, damping, m, u):
                     old = m[at + x] - old_top
                     change = max(change, abs(math.exp(new) / total - math.exp(old) / old_total))
                     m[at + x] = max(damping * old + (1.0 - damping) * new, _FLOOR)
-                    u[at + x] = new  # It is kept here, undamped, until all clones have theirs.
+                    u[at + x] = new  # The undamped message stays here until all clones have theirs.
             missing -= pair_top + math.log(pair)
         missing += _tell(count, d, start, state, possible, m, u)
     return change, missing
@@ -64,13 +66,13 @@ def match_clones(p, possible, groups, damping, m, u):
 
 @fast_kernel
 def _opinion(p, u):
-    """What a clone says itself; a probability that underflows is as good as the smallest one."""
-    return (math.log(p) if p > 0.0 else -745.0) - u
+    """Return the log message of a clone for one state; a probability that underflows counts as the smallest one."""
+    return (math.log(p) if p > 0.0 else _LEAST_LOG) - u
 
 
 @fast_kernel
 def _tell(count, d, start, state, possible, m, u):
-    """New u from m for one variable; returns the log of the sum over states of its undamped belief."""
+    """Compute u from m for one variable; return the log of the sum over states of its undamped belief."""
     top = NEG_INF
     for x in range(d):
         if possible[state + x]:
@@ -91,7 +93,7 @@ def _tell(count, d, start, state, possible, m, u):
 
 @fast_kernel
 def _tell_others(count, d, start, state, possible, m, u):
-    """What each clone of one variable is told: the sum of the others' opinions, the largest entry zero."""
+    """Compute the message to each clone of one variable: the sum of the others' messages, with a maximum of zero."""
     for k in range(count):
         top = NEG_INF
         for x in range(d):
@@ -109,7 +111,7 @@ def _tell_others(count, d, start, state, possible, m, u):
 
 @fast_kernel
 def exclude_states(p, p_state, possible):
-    """Strike out the states that some clone excludes, p [x] being sums over all that its part of the model allows."""
+    """Exclude the states of the original for which some clone has probability p [x] of zero."""
     for r in range(len(p)):
         if p[r] == 0.0:
             possible[p_state[r]] = False
@@ -117,7 +119,7 @@ def exclude_states(p, p_state, possible):
 
 @fast_kernel
 def forbid(possible, groups, u):
-    """Tell every clone which states are impossible, and nothing else."""
+    """Set u to zero for possible states and to -inf for impossible ones."""
     groups = CloneGroups(*groups)
     for g in range(len(groups.dim)):
         d, start, state = groups.dim[g], groups.start[g], groups.state[g]
@@ -128,7 +130,7 @@ def forbid(possible, groups, u):
 
 @fast_kernel
 def join_beliefs(p, p_start, var_of_clone, state_ptr, possible, groups, m, belief):
-    """Beliefs [X] of the original variables: of one clone its probabilities, of several the product of opinions."""
+    """Compute beliefs [X] of the original variables: those of a single clone, or the product of messages."""
     groups = CloneGroups(*groups)
     for c in range(len(var_of_clone)):
         first = state_ptr[var_of_clone[c]]

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Clones of one variable that are joined again where memory is left: a splitting by one bound leaves gaps."""
+"""Clones of one variable that are joined again while tables stay within limits: one bound for all leaves room."""
 
 import numpy as np
 
@@ -8,22 +8,22 @@ from equifactor.solvers.elimination.greedy import MOST_BITS
 from equifactor.solvers.elimination.order_kernels import adjacency, clusters
 from equifactor.solvers.regions.relaxation import TableLimits
 
-_ALL_PAIRS = 4  # Of more clones than this only neighbours in the order are tried.
+_ALL_PAIRS = 4  # The number of clones up to which all pairs are tried; beyond, only neighbours in the order. By hand.
 
 
 @kernel
 def merge_clones(scope_ptr, clone_of_edge, var_of_clone, bits, by_worth, limits, attempts):
-    """Join clones while the tables stay within the limits, those of the variables that are worth most first.
+    """Join clones while the tables stay within the limits, first for the variables whose splits cost most.
 
-    A joint clone takes the later place of the two in the order of elimination. Of the pairs of a variable that fit, the
-    one with the smallest tables is joined.
+    A joined clone takes the later place of the two in the order of elimination. Of the pairs of a variable that fit,
+    the pair with the smallest tables is joined.
 
     Args:
         scope_ptr: [F+1] pointer to the edges of each factor.
         clone_of_edge: [E] clone that each edge belongs to.
         var_of_clone: [C] in the order of elimination.
         bits: [V] log2 of the states of each variable.
-        by_worth: the variables that are split, the one whose splits cost most first.
+        by_worth: the split variables, those whose splits cost most first.
         limits: a `TableLimits`, as a plain tuple.
         attempts: most pairs to try.
 
@@ -54,7 +54,7 @@ def merge_clones(scope_ptr, clone_of_edge, var_of_clone, bits, by_worth, limits,
 
 @kernel
 def _joined(clone_of_edge, var_of_clone, first, second):
-    """The arrays after `first` has joined `second`, which comes later; clones behind it are numbered anew."""
+    """Return the arrays after clone `first` has joined `second`, which comes later; later clones are renumbered."""
     edges = np.empty_like(clone_of_edge)
     for e in range(len(edges)):
         c = second if clone_of_edge[e] == first else clone_of_edge[e]
@@ -67,7 +67,7 @@ def _joined(clone_of_edge, var_of_clone, first, second):
 
 @kernel
 def _cost(scope_ptr, clone_of_edge, var_of_clone, bits):
-    """Entries of all tables, entries that are kept, and log2 of the largest table."""
+    """Return the entries of all tables, the entries that are kept, and log2 of the largest table."""
     num = len(var_of_clone)
     ptr, adj = adjacency(num, scope_ptr, clone_of_edge)
     sep_ptr, separators, parent = clusters(np.arange(num), ptr, adj)

@@ -1,4 +1,4 @@
-"""A model whose variables are split until its tables stay within a bound, and the machinery to run it."""
+"""A model whose variables are split until its tables stay within a bound, and the arrays to run it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import FLOAT_BYTES
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
@@ -17,29 +18,27 @@ from equifactor.solvers.elimination.program import Program, build_program
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-BYTES = 8  # A float64 takes this many.
-
 
 class CloneGroups(NamedTuple):
-    """The variables that have several clones, and where their numbers lie."""
+    """The variables that have several clones, and where their messages are."""
 
     dim: IntArray  # [S] states of each split variable
-    state: IntArray  # [S] its first state among those of the original graph
-    start: IntArray  # [S] first of its numbers in m and u, clone by clone
-    clone_ptr: IntArray  # [S+1] pointer to its clones
-    p_start: IntArray  # [C'] first state of each such clone among those of the relaxed graph
+    state: IntArray  # [S] first state of each split variable in the original graph
+    start: IntArray  # [S] first entry of each split variable in m and u, which go clone by clone
+    clone_ptr: IntArray  # [S+1] pointer to the clones of each split variable
+    p_start: IntArray  # [C'] first state of each of these clones in the relaxed graph
 
 
 class TableLimits(NamedTuple):
-    """What the tables of a relaxation may have."""
+    """The limits on the tables of a relaxation."""
 
     entries: float  # entries of all cluster tables
-    kept: float  # entries of all messages, and of those that one cluster receives once more
+    kept: float  # entries of all messages, plus a second copy of those that one cluster receives
     largest: float  # log2 of the entries of the largest cluster table
 
 
 class SplitRule(NamedTuple):
-    """How prices of eliminations are made; see `splitting_kernels.split_graph`."""
+    """How eliminations are priced; see `splitting_kernels.split_graph`."""
 
     balance: float
     noise: float
@@ -49,8 +48,8 @@ class SplitRule(NamedTuple):
 class Relaxation:
     """A splitting of the variables of a structure into clones.
 
-    V, F, E, X count variables, factors, edges and states of the original; C and x clones and their states. The relaxed
-    graph has the original's factors, and one more per clone of a split variable: what it is told by the others.
+    V, F, E, X count variables, factors, edges and states of the original; C and x count clones and their states. The
+    relaxed graph has the factors of the original, and one more per clone of a split variable: its message u.
     """
 
     original: Structure
@@ -61,14 +60,14 @@ class Relaxation:
     def make(
         cls, structure: Structure, bound: float, worth: FloatArray, rule: SplitRule, rng: NDArray[np.uint64]
     ) -> Relaxation:
-        """Split so that no table has more than 2^bound entries, factors aside; `worth` [V] is what a split costs."""
+        """Split variables so that no table except factors has over 2^bound entries; `worth` [V] prices the splits."""
         from equifactor.solvers.regions.splitting_kernels import split_graph
 
         s = structure
         return cls(s, *split_graph(s.scope_ptr, s.scope_vars, np.log2(s.card), worth, float(bound), *rule, rng))
 
     def merged(self, worth: FloatArray, limits: TableLimits, attempts: int) -> Relaxation:
-        """The relaxation with clones joined again where the tables stay within the limits; see `merge_clones`."""
+        """Return the relaxation with clones joined again while tables stay within the limits; see `merge_clones`."""
         from equifactor.solvers.regions.merging_kernels import merge_clones
 
         s = self.original
@@ -79,7 +78,7 @@ class Relaxation:
 
     @cached_property
     def num_splits(self) -> IntArray:
-        """How often each variable [V] was split: its clones less one."""
+        """[V] how often each variable was split: the number of its clones minus one."""
         return np.bincount(self.var_of_clone, minlength=self.original.num_vars) - 1
 
     @property
@@ -106,7 +105,7 @@ class Relaxation:
         """The order in which the clones were made, subtree by subtree."""
         from equifactor.solvers.elimination import order_kernels as kernels
 
-        # The edges of the original are all that joins clones, and much cheaper to have than the whole structure.
+        # Only edges of the original join clones, and they are much cheaper to get than the whole structure.
         num = len(self.var_of_clone)
         graph = kernels.adjacency(num, self.original.scope_ptr, self.clone_of_edge)
         places = kernels.post_order(kernels.clusters(np.arange(num), *graph)[2])
@@ -133,12 +132,12 @@ class Relaxation:
 
     @cached_property
     def memory(self) -> float:
-        """Bytes for one pass up and down: all messages, and those that one cluster receives once more."""
+        """Bytes for one pass up and down: all messages, plus a second copy of those that one cluster receives."""
         message = np.exp2(self._message_bits)
         parent = self.order.parent
         received = np.bincount(parent[parent >= 0], message[parent >= 0])
         tables = 2.0 * self.original.num_entries
-        return BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
+        return FLOAT_BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
 
     @cached_property
     def program(self) -> Program:
@@ -147,7 +146,7 @@ class Relaxation:
 
     @cached_property
     def groups(self) -> CloneGroups:
-        """Where the clones of each split variable are."""
+        """The clones of each split variable."""
         s, clones = self.original, self._split_clones
         variables = np.flatnonzero(self.num_splits)
         clone_ptr = ptr_of(self.num_splits[variables] + 1)

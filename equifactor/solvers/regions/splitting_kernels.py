@@ -2,11 +2,11 @@
 """Elimination within a bound: a variable whose table would be too large is split into clones.
 
 Factors and messages are tables with scopes. Eliminating a variable replaces its tables by one over the union of their
-scopes. Where the union is above the bound, a clone takes some of the tables, as many as fit, and leaves the others to
-the next clone of the same variable, whose turn may come much later, when they have shrunk. With a bound below every
-factor each clone has one factor, which is belief propagation; with a bound of the width nothing is split.
+scopes. If the union is above the bound, a clone takes as many of the tables as fit, and leaves the others to the next
+clone of the same variable. The turn of that clone may come much later, when its tables have shrunk. With a bound below
+every factor each clone has one factor, which is belief propagation; with a bound of the width nothing is split.
 
-Scopes lie in nodes, one per table and variable; the nodes of a variable form a list in both directions.
+Scopes are stored in nodes, one per table and variable; the nodes of a variable form a doubly linked list.
 """
 
 import math
@@ -20,18 +20,18 @@ from equifactor.kernels.jit import inlined, kernel
 from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.greedy import MOST_BITS, SPREAD, longer, price_heap, set_price
 
-_ROUNDING = 1e-9  # Sums of bits may be off by this.
-_BARRIER = 1e6  # Splitting costs this much more than any elimination that fits.
+_ROUNDING = 1e-9  # The error that is allowed in sums of bits.
+_BARRIER = 1e6  # Added to the price of splitting, so that it is above that of any elimination that fits.
 
 
 class ScopeNodes(NamedTuple):
-    """A node per table and variable of its scope; the nodes of a table are neighbours."""
+    """One node per table and variable of its scope; the nodes of a table are consecutive."""
 
     var: IntArray  # variable of each node
     table: IntArray  # table of each node
     after: IntArray  # next node of the same variable, -1 at the end
     before: IntArray  # node before it, -1 at the start
-    heir: IntArray  # node that carries on in a message; -2 - c where clone c was eliminated
+    heir: IntArray  # the node that replaces it in a message; -2 - c if clone c was eliminated
 
 
 class _TableScopes(NamedTuple):
@@ -45,7 +45,7 @@ class _TableScopes(NamedTuple):
 
 
 class _Stamps(NamedTuple):
-    """Variables that have been met since a stamp was made."""
+    """Marks of the variables that have been met since a stamp was made."""
 
     seen: IntArray  # [V]
     spot: IntArray  # [V] node of the variable in the newest message
@@ -53,20 +53,20 @@ class _Stamps(NamedTuple):
 
 @kernel
 def split_graph(scope_ptr, scope_vars, bits, worth, bound, balance, noise, rng):
-    """Eliminate all variables within the bound, splitting where it must be.
+    """Eliminate all variables within the bound, and split those that do not fit.
 
-    The cheapest is always next: the smallest table while one fits, otherwise the clone that loses least, which is the
-    worth of its variable times how many such regions its tables would fill.
+    The cheapest elimination is always next: the smallest table while one fits, otherwise the clone that loses least.
+    The loss is the worth of its variable times the number of regions that its tables would fill.
 
     Args:
         scope_ptr: [F+1] pointer to the variables of each factor.
         scope_vars: [E] variables, factor by factor.
         bits: [V] log2 of the states of each variable.
-        worth: [V] what splitting each variable costs.
+        worth: [V] the price of splitting each variable.
         bound: log2 of the entries of the largest table; factors above it stay whole.
-        balance: what an entry of the tables that a message replaces counts for; below zero the size alone counts.
-        noise: how far random numbers move the prices, as a share.
-        rng: [1] state of the random numbers, advanced.
+        balance: the weight of the entries of the tables that a message replaces; below zero the size alone counts.
+        noise: the largest relative change of a price by random numbers.
+        rng: [1] state of the random numbers, which is advanced.
 
     Returns:
         clone_of_edge [E], and the variable of each clone, in the order of elimination.
@@ -108,14 +108,14 @@ def split_graph(scope_ptr, scope_vars, bits, worth, bound, balance, noise, rng):
             where[heap[at]] = at
             if at < left:
                 settle(heap, where, key, at, left)
-    for r in range(end - 1, -1, -1):  # An heir is younger than those it carries on.
+    for r in range(end - 1, -1, -1):  # An heir comes after the nodes that it replaces.
         nodes.heir[r] = -2 - nodes.heir[r] if nodes.heir[r] < 0 else nodes.heir[nodes.heir[r]]
     return nodes.heir[:num_edges].copy(), var_of_clone[:clones].copy()
 
 
 @kernel
 def _begin(scope_ptr, scope_vars, bits):
-    """The factors as tables, with space for messages."""
+    """Return the factors as tables, with space for messages."""
     num_vars, num_factors, num_edges = len(bits), len(scope_ptr) - 1, len(scope_vars)
     room, most = 2 * num_edges + 64, num_factors + num_vars + num_edges
     nodes = ScopeNodes(
@@ -168,7 +168,7 @@ def _more_nodes(nodes, end, room):
 
 @kernel
 def _price(u, stamp, nodes, tables, seen, bits, worth, bound, balance, noise, rng):
-    """Bits of the table that eliminates u; beyond the barrier what it loses where that does not fit."""
+    """Return the price of eliminating u: the bits of its table or, if that does not fit, the barrier plus the loss."""
     total, count, replaced = bits[u], 0, 0.0
     seen[u] = stamp
     r = tables.head[u]
@@ -194,7 +194,7 @@ def _price(u, stamp, nodes, tables, seen, bits, worth, bound, balance, noise, rn
 
 @kernel
 def _choose_region(v, stamp, nodes, tables, seen, bits, bound, whole):
-    """Mark the tables that the next clone of v takes: all of them, or from the largest on those that add least.
+    """Mark the tables that the next clone of v takes: all, or the largest one and then those that add least.
 
     Returns the number of nodes that their message may need.
     """
@@ -235,7 +235,7 @@ def _choose_region(v, stamp, nodes, tables, seen, bits, bound, whole):
                 if seen[nodes.var[e]] != stamp:
                     added += bits[nodes.var[e]]
             fits = total + added <= bound + _ROUNDING or added == 0.0
-            rank = added - 1e-3 * tables.bits[t]  # Of two that add the same, the larger one shares more.
+            rank = added - 1e-3 * tables.bits[t]  # Of two tables that add the same, the larger one shares more.
             if fits and (best < 0 or rank < least):
                 best, least = t, rank
     return need
@@ -243,7 +243,7 @@ def _choose_region(v, stamp, nodes, tables, seen, bits, bound, whole):
 
 @kernel
 def _merge_region(v, clone, new, end, stamp, nodes, tables, stamps, bits):
-    """Replace the tables of a region, marked with the stamp before, by the message `new`; where its nodes end."""
+    """Replace the tables of a region, marked with the previous stamp, by message `new`; return where its nodes end."""
     seen, spot = stamps.seen, stamps.spot
     first = end
     seen[v] = stamp

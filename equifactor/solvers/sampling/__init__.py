@@ -1,1 +1,1 @@
-"""Sampling: marginals as averages over assignments drawn from the model."""
+"""Sampling: Gibbs chains over single variables and over large blocks, and what their draws tell."""

@@ -1,4 +1,4 @@
-"""Markov chains that draw large blocks exactly: their tables, their states, their covers by blocks."""
+"""Markov chains that draw large blocks exactly: their tables, their states, and their covers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.solvers.sampling.block_program import BlockProgram, build_block, shared_memory
+from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, shared_memory
+from equifactor.solvers.cutsets.cutsets import BlockLimits, cover
 from equifactor.solvers.sampling.chain_driver import repair
-from equifactor.solvers.sampling.cutsets import Budget, cover
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.sampling.running_batches import RunningBatches
 
-_COLDEST, _HOTTEST = 1.0, 0.1  # Powers of the scores at the end and at the beginning of the way to a start.
-_FLOORS = -3.0, -50.0  # What stands in place of the log of zero there: zeros are walked around before they are walls.
-_LEAST_WARMING = 5  # The way has at least this many sweeps,
-_MORE_WALKS = 4  # and where all chains end at a zero, they go this many times more.
-_SEARCH_PHASES = 30  # Local search has this many phases for each start,
-_SEARCH_SHARE = 0.1  # and this share of the time for all.
-_POOR = 10.0  # A chain is in a poor world if its log sums stay this far below the best, beyond their own noise.
+_HOTTEST = 0.1  # The power of the scores at the beginning of the annealing to a start; it ends at 1. Chosen by hand.
+_FLOORS = -3.0, -50.0  # The log that replaces that of zero at the beginning and the end of annealing. Chosen by hand.
+_LEAST_WARMING = 5  # Sweeps of annealing at least. Chosen by hand.
+_MORE_WALKS = 4  # Repetitions of annealing at most, if all chains end at states of probability zero. Chosen by hand.
+_SEARCH_PHASES = 30  # Phases of local search for each start. Chosen by hand.
+_SEARCH_SHARE = 0.1  # The share of the time for local search. Chosen by hand.
+_POOR = 10.0  # Nats by which log sums of a chain may stay below the best, beyond four times their noise. By hand.
 
 
 class Cover(NamedTuple):
@@ -34,50 +34,53 @@ class Cover(NamedTuple):
     blocks: list[BlockProgram]
     weight: FloatArray  # [X] one over the number of blocks that hold the variable of each state
     num_cut: int  # number of variables in the largest cutset
-    entries: float  # of all cluster tables of all blocks
+    entries: float  # entries of all cluster tables of all blocks
 
 
 class BlockChains:
-    """L ladders of R chains on one graph without observed variables; rung 0 of each is at the model itself.
+    """L chains at R temperatures each, on one graph without observed variables.
+
+    Temperature 0 of a chain is the model itself; the others are replicas of it with flatter scores. The states of all
+    L R replicas lie in one array, temperature after temperature of each chain.
 
     Args:
         graph: the model.
-        betas: [R] powers of the scores on each rung, the first one 1.
-        ladders: L, the number of ladders.
-        budget: what one block may cost.
-        seed: of all draws and choices.
+        betas: [R] the power of the scores at each temperature, 1 at the first.
+        chains: L, the number of chains.
+        limits: what one block may cost.
+        seed: the seed of all draws and choices.
     """
 
-    def __init__(self, graph: FactorGraph, betas: FloatArray, ladders: int, budget: Budget, seed: int) -> None:
+    def __init__(self, graph: FactorGraph, betas: FloatArray, chains: int, limits: BlockLimits, seed: int) -> None:
         from equifactor.solvers.elimination.order_kernels import adjacency
         from equifactor.solvers.elimination.program_kernels import table_strides
 
         s = self.structure = graph.structure
         self._graph = graph
-        self.budget = budget
+        self.limits = limits
         self.betas = betas
         self.log_phi = np.stack([_tempered(graph.log_phi, beta) for beta in betas])
         self.choices = np.random.default_rng(seed)
-        count = ladders * len(betas)
+        count = chains * len(betas)
         self.x = self.choices.integers(0, s.card, (count, s.num_vars))
         self.rng = self.choices.integers(1, 2**64, (count, 1), np.uint64)
         self.model = (s.scope_ptr, s.scope_vars, table_strides(s.scope_ptr, s.scope_vars, s.card), s.table_ptr)
         self._used = np.zeros(s.num_vars)
-        self._memory = shared_memory(s, budget.kept)
+        self._memory = shared_memory(s, limits.kept)
         self._row, self._p = np.zeros(int(s.card.max(initial=1))), np.zeros(int(s.state_ptr[-1]))
         links = adjacency(s.num_vars, s.scope_ptr, s.scope_vars)
         self._jumps = (*links, *(np.zeros(s.num_vars, np.int64) for _ in range(3)))
         self.jumped = np.zeros(2)
         self._log_sum = np.zeros(count)
-        self._nothing = np.zeros((ladders, 0))
+        self._nothing = np.zeros((chains, 0))
         self.tried, self.taken = np.zeros(len(betas)), np.zeros(len(betas))
         self.covers: list[Cover] = []
-        self.walked = 0  # the number of sweeps on the way to starts
+        self.walked = 0  # the number of sweeps of annealing
 
     def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
-        """Choose blocks that differ from those so far; `haste` says whether time is short."""
+        """Choose blocks that differ from those so far; `haste` returns whether time is short."""
         s = self.structure
-        cuts = cover(s, self.budget, self._used, self.choices, haste)
+        cuts = cover(s, self.limits, self._used, self.choices, haste)
         times = np.sum([~cut.is_cut for cut in cuts], axis=0)
         self.covers.append(
             Cover(
@@ -89,39 +92,39 @@ class BlockChains:
         )
 
     def find_starts(self, clock: Clock, sweeps: int, seconds: float = math.inf) -> bool:
-        """Walk all chains from random states to possible and good ones; whether some chain found a possible one.
+        """Anneal all chains from random states to good ones; return whether some chain found a possible state.
 
-        Chains that found none start where another one does.
+        A chain that finds no possible state starts where another chain does.
 
         Args:
-            clock: after its deadline no block is begun.
-            sweeps: the length of the way, on which the scores gain their weight,
-            seconds: or its time, whichever ends first.
+            clock: after its deadline no block is drawn.
+            sweeps: most sweeps of annealing.
+            seconds: most seconds of annealing.
         """
         true = self.log_phi
         self._walk(true, clock, max(sweeps, _LEAST_WARMING), seconds)
-        for n in range(_MORE_WALKS):  # Where all ended at a zero, they warm up a little and come back another way.
+        for n in range(_MORE_WALKS):  # If all ended at probability zero, they are heated and annealed once more.
             if clock.stopped or self.possible(true).any():
                 break
             self._walk(true, clock, max(sweeps, _LEAST_WARMING) // 2, seconds / 2, n + 1)
         self.log_phi = true
-        # Local search helps chains that are not possible yet. Others it leads to worlds that are very good but narrow,
-        # which a chain then takes long to leave.
+        # Local search helps chains that are not possible yet. It would lead the others to modes that are high but
+        # narrow, which a chain leaves slowly.
         possible = self.possible(true)
         if not possible.all():
             possible = self._search(clock, ~possible)
         self._leave(np.flatnonzero(possible), np.flatnonzero(~possible))
         if possible.any():
-            self._leave_poor_worlds(clock, max(_LEAST_WARMING, self.walked // 4))
+            self._leave_poor_modes(clock, max(_LEAST_WARMING, self.walked // 4))
         return bool(possible.any())
 
     def _leave(self, good: IntArray, bad: IntArray) -> None:
-        """Put the chains `bad` where some of `good` are."""
+        """Move the chains `bad` to the states of chains in `good`."""
         for c in bad if len(good) else ():
             self.x[c] = self.x[good[c % len(good)]]
 
-    def _leave_poor_worlds(self, clock: Clock, sweeps: int) -> None:
-        """Move chains whose sums over blocks stay far below those of the best chain to where others are."""
+    def _leave_poor_modes(self, clock: Clock, sweeps: int) -> None:
+        """Move chains whose sums over blocks stay far below those of the best chain to the states of other chains."""
         seen: list[FloatArray] = []
         for n in range(sweeps):
             if clock.stopped:
@@ -134,18 +137,18 @@ class BlockChains:
         sums = np.maximum(np.array(seen[len(seen) // 2 :]), -1e300)  # [N, L]
         behind = (sums.max(axis=1, keepdims=True) - sums).mean(axis=0)
         poor = np.flatnonzero(behind > behind.min() + _POOR + 4.0 * float(sums.std(axis=0).min()))
-        rungs = len(self.betas)
-        self._leave(np.setdiff1d(np.arange(sums.shape[1]), poor) * rungs, poor * rungs)
+        replicas = len(self.betas)
+        self._leave(np.setdiff1d(np.arange(sums.shape[1]), poor) * replicas, poor * replicas)
 
     def _walk(self, true: FloatArray, clock: Clock, sweeps: int, seconds: float, again: int = 0) -> None:
-        """Sweeps on which scores gain their weight, from the beginning or, when made again, from half of the way on."""
+        """Sweep while the scores gain their weight: from the beginning, or from half of the way if `again` is not 0."""
         begin, n, share = clock.seconds, 0, 0.0
         while share < 1.0 and not clock.stopped:
-            # The last sweep is at the end of the way, and a way that is short of time still has a few.
+            # The last sweep has the full scores, and there are a few sweeps even if time is short.
             by_time = min((clock.seconds - begin) / seconds, (n + 1) / _LEAST_WARMING)
             share = max(n / max(1, sweeps - 1), by_time)
             at = min(1.0, 0.5 + 0.5 * share if again else share)
-            power = _HOTTEST * (_COLDEST / _HOTTEST) ** at
+            power = _HOTTEST * (1.0 / _HOTTEST) ** at
             floor = _FLOORS[0] * (_FLOORS[1] / _FLOORS[0]) ** at
             self.log_phi = np.maximum(np.minimum(1.0, power / self.betas)[:, None] * true, floor)
             self.sweep(self.covers[(n + again) % len(self.covers)], clock=clock)
@@ -153,11 +156,11 @@ class BlockChains:
         self.walked = n
 
     def _search(self, clock: Clock, wanted: BoolArray) -> BoolArray:
-        """Move the wanted chains to possible assignments by local search; which chains are possible then."""
+        """Move the wanted chains to possible assignments by local search; return which chains are possible then."""
         from equifactor.factors.move_model import MoveModel
         from equifactor.graph import compile
 
-        brief = clock.part(_SEARCH_SHARE)  # It holds as soon as there is something to start from.
+        brief = clock.part(_SEARCH_SHARE)  # This limit holds as soon as there is a state to start from.
         others = bool((~wanted).any())
 
         def over(some: bool) -> bool:
@@ -166,7 +169,7 @@ class BlockChains:
         return ~wanted | repair(MoveModel(compile(self._graph)), self.x, wanted, _SEARCH_PHASES, 0, over)
 
     def possible(self, log_phi: FloatArray) -> BoolArray:
-        """[L R] whether the states of each chain have positive probability."""
+        """[L R] whether the states of each replica have positive probability."""
         from equifactor.solvers.sampling.chain_move_kernels import log_score
 
         scores = [log_score(log_phi[0], x, *self.model) for x in self.x]
@@ -184,13 +187,13 @@ class BlockChains:
         clock: Clock | None = None,
         watch: Callable[[int, FloatArray], None] | None = None,
     ) -> bool:
-        """Draw every block of a cover once in all chains, and offer exchanges; whether it came to the end.
+        """Draw every block of a cover once in all chains, and offer exchanges; return whether all blocks were drawn.
 
         Args:
             blocks: the cover.
-            sums: where conditional distributions are added; none are computed without.
-            clock: after its deadline no further block is begun.
-            watch: is told the number of each block after its draw, and [L] ln of the sums over it at rung 0.
+            sums: where conditional distributions are added; without it they are not computed.
+            clock: after its deadline no further block is drawn.
+            watch: called after each block with its number and [L] ln of the sums over it at temperature 0.
         """
         from equifactor.solvers.sampling.block_kernels import update_chains
         from equifactor.solvers.sampling.chain_move_kernels import exchange

@@ -1,4 +1,4 @@
-"""Samples of a model that is too large for a plan: the states of chains that draw large blocks at once."""
+"""Samples from a model that is too large for elimination: the states of chains that draw large blocks at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from equifactor.base.status import Status
 from equifactor.kernels.pointers import place_in_row
+from equifactor.solvers.cutsets.cutsets import BlockLimits
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.blocks import BlockSampling
 from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
-from equifactor.solvers.sampling.cutsets import Budget
 from equifactor.solvers.sampling.running_batches import RunningBatches
 
 if TYPE_CHECKING:
@@ -21,37 +21,37 @@ if TYPE_CHECKING:
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solving.solver import SolveContext
 
-_ENTRIES = 2.0**14  # A block has about this many entries, and is drawn in 0.2 ms.
-_KEPT = 2.0**21  # Its messages have at most so many: 16 MiB.
-_COVERS = 3  # The blocks differ from sweep to sweep.
-_WARMING = 100  # The way to starts has this many sweeps,
-_WARMING_SHARE = 0.3  # or takes this share of the time.
-_LEAST_SWEEPS = 24  # So many sweeps are needed to tell whether the chains have mixed.
+_ENTRIES = 2.0**14  # Table entries of a block, which is drawn in 0.2 ms.
+_KEPT = 2.0**21  # Message entries of a block at most: 16 MiB.
+_COVERS = 3  # Covers, so that the blocks differ from sweep to sweep. Chosen by hand.
+_WARMING = 100  # Sweeps for finding starts at most. Chosen by hand.
+_WARMING_SHARE = 0.3  # The share of the time for finding starts. Chosen by hand.
+_LEAST_SWEEPS = 24  # Sweeps at least, to tell whether the chains have mixed. Chosen by hand.
 
 
 class BlockDraws(NamedTuple):
-    """The states of all chains after each sweep, and what is known about them."""
+    """The states of all chains after each sweep, and how good they are."""
 
-    states: IntArray  # [n, V] of the graph that was reduced
+    states: IntArray  # [n, V] states of the original graph
     status: Status
     message: str
 
 
 def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, context: SolveContext) -> BlockDraws:
-    """Draws from the original of a reduced graph, one from each chain after every sweep.
+    """Return draws from the original of a reduced graph, one from each chain after every sweep.
 
-    They follow the model once the chains have mixed, and neighbouring ones of a chain are not independent: the message
-    says how many independent draws they are worth.
+    The draws follow the model once the chains have mixed. Neighbouring draws of a chain are not independent; the
+    message says how many independent draws all of them are worth.
     """
     graph, clock = reduced.graph, context.clock
-    chains = BlockChains(graph, np.ones(1), method.chains, Budget(_ENTRIES, _KEPT), context.seed)
+    chains = BlockChains(graph, np.ones(1), method.chains, BlockLimits(_ENTRIES, _KEPT), context.seed)
     for _ in range(_COVERS):
         if not chains.covers or not clock.stopped:
             chains.add_cover(lambda: clock.stopped)
     if not chains.find_starts(clock, _WARMING, _WARMING_SHARE * clock.left):
         if proven_impossible(reduced.original, clock):
             return BlockDraws(_onto_all(reduced, chains.cold[:0]), Status.ZERO_PROBABILITY, "")
-        said = "No assignment of positive probability was found to start from."
+        said = "No assignment of positive probability was found as a start."
         return BlockDraws(_onto_all(reduced, chains.cold[:0]), clock.status or Status.ITERATION_LIMIT, said)
     sums = RunningBatches(method.chains, int(graph.structure.state_ptr[-1]))
     sweeps = max(_LEAST_SWEEPS, math.ceil(count / method.chains))
@@ -63,14 +63,14 @@ def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, contex
         sums.end_sweeps()
         drawn.append(chains.cold.copy())
         context.report(min(count, len(drawn) * method.chains), count)
-    # The last sweeps are kept: the first of a short run are still on their way from the starts.
+    # The last sweeps are kept: the first sweeps of a short run still depend on the starts.
     states = _onto_all(reduced, np.concatenate(drawn)[-count:] if count else chains.cold[:0])
     found = sums.findings()
     r_hat = float(found.r_hat.max(initial=1.0))
     worth = min(float(found.effective.min(initial=math.inf)), float(len(states)))
     mixed = r_hat < R_HAT_LIMIT and method.chains > 1
-    said = f"largest R-hat {r_hat:.3f}, worth about {worth:.0f} independent draws for the slowest variable"
-    message = f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; draw more."
+    said = f"the largest R-hat is {r_hat:.3f}, and the slowest variable has about {worth:.0f} independent draws"
+    message = f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}. Draw more samples."
     complete = len(states) == count
     status = Status.CONVERGED if mixed and complete else clock.status or Status.ITERATION_LIMIT
     return BlockDraws(states, status, message)

@@ -1,4 +1,4 @@
-"""Marginals where exact inference does not fit: sampling in blocks as large as a budget allows."""
+"""The solver `blocks`: sampling in blocks that are as large as time and memory allow."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Budget, Refusal, Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
+from equifactor.solvers.cutsets.conditioning import best_cutset, memory_budget, seconds_of, sum_all
+from equifactor.solvers.cutsets.cutsets import BlockLimits
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, run_chains, sampled_estimate
-from equifactor.solvers.sampling.conditioning import best_cutset, memory_budget, seconds_of, sum_all
 from equifactor.solvers.sampling.cutset_log_z import CutsetLogZ, combined
-from equifactor.solvers.sampling.cutsets import Budget
 from equifactor.solvers.sampling.running_batches import RunningBatches
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
@@ -30,60 +31,59 @@ if TYPE_CHECKING:
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.sampling.cutset_log_z import LogZ
 
-_ENUMERATED_SHARE = 0.8  # A sum over the cutset goes on where its pace promises an end in this share of the time,
-_HOPE = 10.0  # and is begun where its estimate is below so many times the time: zeros may make it much shorter.
-_SECONDS_PER_ENTRY = 1.2e-8  # A draw of a block takes this long per table entry; measured on one core at 2.8 GHz.
-_UPDATES = 1500  # The size of blocks is such that this many can be drawn in the time.
-_LEAST_UPDATES = 300  # In large graphs this many are enough,
-_FAIR_ENTRIES = 256.0  # if blocks have fewer entries per variable otherwise.
-_CHOOSING_PER_VARIABLE = 5e-4  # The first cover takes up to about this many seconds per variable.
-_COVERS = 6  # There are at most this many covers: more make moves more varied, and take time to find.
-_PLANNING_SHARE = 0.1  # Covers take about this share of the time,
-_FIRST_SHARE = 0.25  # and the first of them, without which nothing begins, may take this share.
-_WARMING_SHARE = 0.15  # The way to starts takes about this share of the time.
-_MOST_WARMING = 200  # It has at most this many sweeps.
-_CHOICE_SHARE = 0.2  # For ln Z, a probable state of a cutset is looked for in this share of the time.
+_CUTSET_SHARE = 0.8  # A sum over the cutset goes on if its pace promises an end in this share of the time. By hand.
+_ACCEPTED_OVERRUN = 10.0  # A sum starts if its estimate is below this many times the time: zeros may make it faster.
+_UPDATES = 1500  # Blocks are sized so that this many can be drawn in the time. Chosen by hand.
+_LEAST_UPDATES = 300  # In a large graph this many are enough, so that blocks are not too small. Chosen by hand.
+_FAIR_ENTRIES = 256.0  # Entries per variable up to which fewer draws are accepted for larger blocks. Chosen by hand.
+_LEAST_ENTRIES = 64.0  # Entries of a block, at least. Chosen by hand.
+_COVERS = 6  # Covers at most: more make moves more varied, but take time to find. Chosen by hand.
+_PLANNING_SHARE = 0.1  # The share of the time for choosing covers. Chosen by hand.
+_FIRST_SHARE = 0.25  # The share of the time that the first cover may take, as no draw is possible without it. By hand.
+_WARMING_SHARE = 0.15  # The share of the time for finding starts. Chosen by hand.
+_MOST_WARMING = 200  # Sweeps for finding starts at most. Chosen by hand.
+_CHOICE_SHARE = 0.2  # The share of the time in which a probable state of a cutset is chosen, for ln Z. Chosen by hand.
 
 
 @register("blocks")
 @dataclass(frozen=True, kw_only=True)
 class BlockSampling(GraphSolver):
-    """Chains that draw most variables at once, given a few; averages of exact conditionals, with standard errors."""
+    """Chains that draw most variables at once; averages of exact conditional distributions, with standard errors."""
 
     tasks = (Task.MAR, Task.PR)
     symmetries = frozenset()  # Its draws are random.
 
-    seconds: float = option(10.0, "time to use where there is no time limit", low=0.0)
-    sweeps: int | None = option(None, "number of sweeps in place of a time: the same answer on any machine", low=1)
+    seconds: float = option(10.0, "time to use if there is no time limit", low=0.0)
+    sweeps: int | None = option(None, "number of sweeps instead of a time, for the same answer on any machine", low=1)
     memory_limit: float = option(2.0**-6, "GiB of tables of a block", low=0.0)
     chains: int = option(8, "independent chains", low=1)
-    temperatures: int = option(1, "rungs of tempering above each chain, with itself", low=1)
-    hottest: float = option(0.3, "power of the scores on the highest rung", low=0.0, high=1.0)
+    temperatures: int = option(1, "temperatures of each chain, 1 for no tempering", low=1)
+    hottest: float = option(0.3, "power of the scores at the highest temperature", low=0.0, high=1.0)
     tolerance: float = option(5e-4, "stop when no marginal has a larger standard error", low=0.0)
-    enumerate: bool = option(True, "sum over the cutset, which is exact, where the time allows")
+    enumerate: bool = option(True, "sum over the cutset, which is exact, if the time allows")
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        """Exact by summing over a cutset where that fits the time, else chains until the time is up."""
+        """Sum over a cutset if that fits the time, which is exact; otherwise run chains until the time is up."""
         reduced = to_free_part(graph)
         if reduced is None:
             return impossible()
         time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
         if self.enumerate or not reduced.graph.num_vars:
             cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
-            if seconds_of(cut, task) < _HOPE * time:
-                found = sum_all(reduced, cut, task, context, _ENUMERATED_SHARE * time)
-                if found is not None:
+            if Budget(context.clock).time_for(seconds_of(cut, task)) < _ACCEPTED_OVERRUN * time:
+                found = sum_all(reduced, cut, task, context, _CUTSET_SHARE * time)
+                if not isinstance(found, Refusal):
                     return found
                 time = min(time, context.clock.left)
         return self._sample(reduced, task, time, context)
 
     def _sample(self, reduced: ReducedGraph, task: Task, time: float, context: SolveContext) -> Estimate:
         graph, clock = reduced.graph, context.clock
-        if self.sweeps is None and time < _CHOOSING_PER_VARIABLE * graph.num_vars:
-            said = f"{time:.2g} s are too short to choose blocks of {graph.num_vars:,} variables: use bp."
+        if self.sweeps is None and time < Budget(clock).time_for(Seconds.BLOCK_COVER * graph.num_vars):
+            said = f"{time:.2g} s is not enough time to choose blocks of {graph.num_vars:,} variables. Use bp."
             return Estimate(status=clock.status or Status.TIME_LIMIT, message=said)
         end = clock.seconds + time
-        chains = BlockChains(graph, self._betas(), self.chains, self._budget(graph, time), context.seed)
+        chains = BlockChains(graph, self._betas(), self.chains, self._limits(graph, time, context), context.seed)
         self._add_covers(chains, time, context)
         by_time = self.sweeps is None
         warming = _MOST_WARMING if by_time else min(_MOST_WARMING, int(_WARMING_SHARE * (self.sweeps or 0)))
@@ -105,20 +105,21 @@ class BlockSampling(GraphSolver):
     def _betas(self) -> np.ndarray:
         return np.geomspace(1.0, max(self.hottest, 1e-3), self.temperatures)
 
-    def _budget(self, graph: FactorGraph, time: float) -> Budget:
-        """The size of blocks: as large as memory allows, and small enough for many updates in the time.
+    def _limits(self, graph: FactorGraph, time: float, context: SolveContext) -> BlockLimits:
+        """Return the size of blocks: as large as memory allows, and small enough for many updates in the time.
 
         In a large graph fewer updates are made, so that the tables around each variable are not too small.
         """
         kept = memory_budget(self.memory_limit)
         if self.sweeps is not None:
-            return Budget(math.inf, kept)
-        all_entries = time / _SECONDS_PER_ENTRY / self.temperatures
+            return BlockLimits(math.inf, kept)
+        all_entries = time * Budget(context.clock).speed / Seconds.BLOCK_DRAW / self.temperatures
         fair = _FAIR_ENTRIES * graph.num_vars
-        return Budget(max(64.0, all_entries / _UPDATES, min(fair, all_entries / _LEAST_UPDATES)), kept)
+        entries = max(_LEAST_ENTRIES, all_entries / _UPDATES, min(fair, all_entries / _LEAST_UPDATES))
+        return BlockLimits(entries, kept)
 
     def _add_covers(self, chains: BlockChains, time: float, context: SolveContext) -> None:
-        """More covers while that takes a small part of the time."""
+        """Add covers while they take a small part of the time."""
         begin = context.clock.seconds
 
         def late() -> bool:
@@ -131,13 +132,13 @@ class BlockSampling(GraphSolver):
 
 
 class BlockMoves:
-    """Sweeps over the covers of some chains in turn, and an estimate of ln Z beside them; see `ChainMoves`.
+    """Sweeps over the covers of some chains in turn, with an estimate of ln Z as a by-product; see `ChainMoves`.
 
     Args:
         chains: the chains, with starts and covers.
-        task: for PR each cover gives an estimate of ln Z; for marginals, where it is a by-product, one of them does.
-        sweeps: how many there will be; None where time decides.
-        late: where time decides, whether a probable state of the cutset has been looked for long enough.
+        task: for PR each cover gives an estimate of ln Z; for MAR only the first cover does.
+        sweeps: the number of sweeps; None if time decides.
+        late: if time decides, returns whether the choice of a probable state of the cutset should end.
     """
 
     def __init__(self, chains: BlockChains, task: Task, sweeps: int | None, late: Callable[[], bool]) -> None:
@@ -154,7 +155,7 @@ class BlockMoves:
         return int(self._chains.sweep(self._chains.covers[k], sums, clock, watch))
 
     def log_z(self) -> LogZ | None:
-        """ln Z from all covers together."""
+        """Return ln Z from all covers together; None if there is no estimate."""
         return combined([w.estimate() for w in self._watched if w is not None])
 
 
@@ -168,7 +169,7 @@ def _stats(chains: BlockChains) -> dict[str, object]:
 
 
 def _watching(log_z: CutsetLogZ | None, ready: bool) -> Callable[[int, FloatArray], None] | None:
-    """What a sweep tells an estimate of ln Z: the first block until a state is chosen, then the second."""
+    """Return what a sweep calls after each block: it uses the first block until a state is chosen, then the second."""
     if log_z is None:
         return None
     if not ready:

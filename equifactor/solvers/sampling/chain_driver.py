@@ -1,4 +1,4 @@
-"""What all samplers share: starts by repair, one loop over sweeps, and the answer with its errors and diagnostics."""
+"""Parts that all samplers share: starts by repair, one loop over sweeps, and the answer with its diagnostics."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.running_batches import Findings, RunningBatches
     from equifactor.solving.solver import SolveContext
 
-R_HAT_LIMIT = 1.05  # Chains that differ by more have not mixed.
-_LEAST_BATCHES = 12  # The error is not trusted before there are this many.
+R_HAT_LIMIT = 1.05  # The R-hat above which chains have not mixed; usual values lie between 1.01 and 1.1.
+_LEAST_BATCHES = 12  # Batches before errors decide when to stop. Chosen by hand.
 
 
 class ChainMoves(Protocol):
-    """Several chains and a way to draw all their variables anew: by single variables, or by blocks."""
+    """Several chains and a way to draw all their variables: one by one, or in blocks."""
 
     def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
-        """Make at most `most` sweeps of all chains, one or more; how many, 0 where the clock stopped the first.
+        """Make one to `most` sweeps of all chains; return their number, 0 if the clock stopped the first one.
 
         The conditional distributions of each sweep are added to `sums.total`, their squares to `sums.squares`.
         """
 
 
 class RunLimits(NamedTuple):
-    """When a run ends: all but the clock of the call."""
+    """The limits at which a run ends, beside the clock of the call."""
 
-    sweeps: int | None = None  # after this many
-    end: float = math.inf  # at this time on the clock
-    tolerance: float = 0.0  # when no standard error is larger, and the chains agree; 0 for never
+    sweeps: int | None = None  # most sweeps
+    end: float = math.inf  # the seconds on the clock at which it ends
+    tolerance: float = 0.0  # the run ends when no standard error is larger and the chains agree; 0 for never
 
 
 def run_chains(moves: ChainMoves, sums: RunningBatches, limits: RunLimits, context: SolveContext) -> None:
-    """Sweep until a limit is met; at least one sweep is always made."""
+    """Sweep until a limit is reached; at least one sweep is always made."""
     clock = context.clock
     next_look = 2 * _LEAST_BATCHES
     while limits.sweeps is None or sums.sweeps < limits.sweeps:
@@ -66,15 +66,15 @@ def run_chains(moves: ChainMoves, sums: RunningBatches, limits: RunLimits, conte
 def repair(
     model: MoveModel, x: IntArray, wanted: BoolArray, phases: int, seed: int, over: Callable[[bool], bool]
 ) -> BoolArray:
-    """Move chains x [C, V] to possible assignments by local search; which of the wanted ones [C] are possible then.
+    """Move chains to possible assignments by local search; [C] which of the wanted chains are possible then.
 
     Args:
         model: the graph.
-        x: the states of all chains, which are changed in place.
+        x: [C, V] the states of all chains, changed in place.
         wanted: [C] the chains to move.
-        phases: of local search for each of them.
-        seed: of the searches.
-        over: whether time is over, given whether some chain is possible.
+        phases: phases of local search for each chain.
+        seed: the seed of the searches.
+        over: returns whether time is over, given whether some chain is possible.
     """
     from equifactor.solvers.search.local_search import LocalSearch
 
@@ -92,17 +92,17 @@ def repair(
 
 
 def no_start(reduced: ReducedGraph, clock: Clock) -> Estimate:
-    """The answer where no chain found an assignment to start from."""
+    """Return the answer if no chain found an assignment to start from."""
     if proven_impossible(reduced.original, clock):
         return impossible()
     return Estimate(
         status=clock.status or Status.ITERATION_LIMIT,
-        message="No assignment of positive probability was found to start from: use exact or bp.",
+        message="No assignment of positive probability was found as a start. Use exact or bp.",
     )
 
 
 def sampled_estimate(reduced: ReducedGraph, found: Findings, sweeps: int, context: SolveContext) -> Estimate:
-    """Marginals with standard errors, R-hat and effective sample sizes, over the original graph."""
+    """Return marginals with standard errors, R-hat and effective sample sizes, over the original graph."""
     r_hat, effective = float(found.r_hat.max(initial=1.0)), float(found.effective.min(initial=np.inf))
     error = float(found.error.max(initial=0.0))
     mixed = r_hat < R_HAT_LIMIT
@@ -114,7 +114,7 @@ def sampled_estimate(reduced: ReducedGraph, found: Findings, sweeps: int, contex
     status = Status.CONVERGED if mixed and not context.clock.stopped else context.clock.status
     return Estimate(
         status=status or Status.ITERATION_LIMIT,
-        message=f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}; draw more.",
+        message=f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}. Draw more samples.",
         marginals=reduced.marginals(found.mean / np.where(mass > 0.0, mass, 1.0)),
         standard_errors=reduced.errors(found.error),
         iterations=sweeps,

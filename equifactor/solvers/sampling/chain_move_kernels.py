@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Moves that chains owe to each other: jumps by what two others differ in, and exchanges between temperatures."""
+"""Moves that use other chains: jumps along the difference of two chains, and exchanges between temperatures."""
 
 import math
 
@@ -10,22 +10,22 @@ NEG_INF = -math.inf
 
 
 @fast_kernel
-def jump(x, rng, chain, rungs, cut, jumps):
-    """Change the cutset of a chain by what two other chains of its rung differ in; whether there was such a change.
+def jump(x, rng, replica, temperatures, cut, jumps):
+    """Change the cutset of a chain along the difference of two others at its temperature; return whether it moved.
 
-    Where chains l and m differ, variables fall into connected parts. In one of them, that of a random variable of the
-    cutset, every cut variable of our chain in the state of l goes to that of m and the other way round. The same jump
-    leads back, so that it is accepted or not by the sums over the block alone. jumps is (ptr, adj, mark, stack, before)
-    with the graph of neighbours and scratch [V]; `before` takes the states of the cutset.
+    The variables in which chains l and m differ fall into connected parts. One part is chosen, that of a random
+    variable of the cutset. In it every cut variable of our chain in the state of l goes to the state of m, and the
+    other way round. The same jump leads back, so it is accepted by the sums over the block alone. jumps is (ptr, adj,
+    mark, stack, before) with the graph of neighbours and scratch [V]; `before` takes the states of the cutset.
     """
     ptr, adj, mark, stack, before = jumps
-    ladders = len(x) // rungs
-    own, rung = chain // rungs, chain % rungs
-    one = (own + 1 + random_below(rng, ladders - 1)) % ladders
-    two = (one + 1 + random_below(rng, ladders - 2)) % ladders
-    if two == own or (own - one) % ladders < (two - one) % ladders:  # Two distances from `one`, without that of `own`.
-        two = (two + 1) % ladders
-    a, b, now = x[one * rungs + rung], x[two * rungs + rung], x[chain]
+    chains = len(x) // temperatures
+    own, temperature = replica // temperatures, replica % temperatures
+    one = (own + 1 + random_below(rng, chains - 1)) % chains
+    two = (one + 1 + random_below(rng, chains - 2)) % chains
+    if two == own or (own - one) % chains < (two - one) % chains:  # skips `own` among the distances from `one`
+        two = (two + 1) % chains
+    a, b, now = x[one * temperatures + temperature], x[two * temperatures + temperature], x[replica]
     count = 0
     for k in range(len(cut)):
         before[k] = now[cut[k]]
@@ -67,7 +67,7 @@ def jump(x, rng, chain, rungs, cut, jumps):
 
 @fast_kernel
 def log_score(log_phi, x, scope_ptr, scope_vars, strides, table_ptr):
-    """The log score of an assignment x [V]."""
+    """Return the log score of an assignment x [V]."""
     total = 0.0
     for a in range(len(scope_ptr) - 1):
         at = table_ptr[a]
@@ -79,15 +79,16 @@ def log_score(log_phi, x, scope_ptr, scope_vars, strides, table_ptr):
 
 @fast_kernel
 def exchange(log_phi, x, rng, odd, model, tried, taken):
-    """Offer neighbouring rungs of every ladder to exchange their states; pairs begin at rung `odd`.
+    """Try to exchange the states of neighbouring temperatures of every chain; pairs begin at temperature `odd`.
 
-    model is (scope_ptr, scope_vars, strides, table_ptr). tried and taken [R] count offers and exchanges above a rung.
+    model is (scope_ptr, scope_vars, strides, table_ptr). tried and taken [R] count tries and exchanges with the next
+    temperature.
     """
     scope_ptr, scope_vars, strides, table_ptr = model
-    rungs = len(log_phi)
-    for ladder in range(len(x) // rungs):
-        for r in range(odd, rungs - 1, 2):
-            low, high = ladder * rungs + r, ladder * rungs + r + 1
+    temperatures = len(log_phi)
+    for chain in range(len(x) // temperatures):
+        for r in range(odd, temperatures - 1, 2):
+            low, high = chain * temperatures + r, chain * temperatures + r + 1
             here = log_score(log_phi[r], x[high], scope_ptr, scope_vars, strides, table_ptr)
             tried[r] += 1.0
             if here == NEG_INF:

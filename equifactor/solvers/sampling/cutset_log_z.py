@@ -1,9 +1,9 @@
-"""ln Z from chains of blocks: the sum over a block at one state of its cutset, divided by that state's probability.
+"""ln Z from chains of blocks: the sum over a block at one state of its cutset, divided by the probability of the state.
 
-For any state a of a cutset, Z = W(a) / p(a), where W(a) is the sum over the block given a, known exactly, and p(a) the
+For any state a of a cutset, Z = W(a) / p(a). W(a) is the sum over the block given a, known exactly, and p(a) is the
 probability of a. Another block of the cover holds the variables of a; given its own cutset b, p(a | b) is a ratio of
 two exact sums, and p(a) is its mean over the b that the chains visit (the idea of [Chib95]). As p(a | b) lies in
-[0, 1], the mean has a finite variance, and batches tell its standard error.
+[0, 1], the mean has a finite variance, and its standard error follows from batches.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.solvers.sampling.block_chains import BlockChains, Cover
 
-_LEAST_DRAWS = 12  # With fewer draws of each chain there is no estimate, as its error would be a guess.
-_BATCHES = 16  # The draws of each chain are cut into at most this many parts.
+_LEAST_DRAWS = 12  # Draws of each chain below which there is no estimate: its error would be a guess.
+_BATCHES = 16  # Batches into which the draws of each chain are divided at most. Chosen by hand.
 
 
 class LogZ(NamedTuple):
@@ -30,11 +30,11 @@ class LogZ(NamedTuple):
 
 
 class CutsetLogZ:
-    """Collects the probability of one state of the first cutset of a cover, given each visited state of the second.
+    """The probability of one state of the first cutset of a cover, given each visited state of the second cutset.
 
     Args:
-        chains: the chains that are watched.
-        cover: two blocks or more, of which the first two are used.
+        chains: the chains that are observed.
+        cover: a cover of two or more blocks, of which the first two are used.
     """
 
     def __init__(self, chains: BlockChains, cover: Cover) -> None:
@@ -44,13 +44,13 @@ class CutsetLogZ:
         self._state: IntArray | None = None
         self._clamped: FloatArray | None = None
         self._given: list[FloatArray] = []
-        # No table can be clamped for a variable without factors, whose states are equally probable.
+        # A variable without factors has no table to clamp, and its states are equally probable.
         s, cut = chains.structure, self._first.slicing.cut
         bare = cut[np.bincount(s.scope_vars, minlength=s.num_vars)[cut] == 0]
         self._bare = float(np.log(s.card[bare]).sum())
 
     def choose(self, log_sum: FloatArray) -> None:
-        """Remember the most probable state that the chains have had, after a draw of the first block.
+        """Keep the most probable state of the chains so far, after a draw of the first block.
 
         Args:
             log_sum: [L] ln of the sums over the block in the chains at the model itself.
@@ -61,7 +61,7 @@ class CutsetLogZ:
             self._state = self._chains.cold[c].copy()
 
     def record(self, log_sum: FloatArray) -> None:
-        """Note the probabilities of the chosen state, after a draw of the second block.
+        """Add the probabilities of the chosen state, after a draw of the second block.
 
         Args:
             log_sum: [L] ln of the sums over the block in the chains at the model itself.
@@ -78,7 +78,7 @@ class CutsetLogZ:
         self._given.append(np.minimum(there - log_sum - self._bare, 0.0))
 
     def estimate(self) -> LogZ | None:
-        """ln Z = ln W(a) - ln mean of p(a | b); None where draws are too few, or the state was never possible again."""
+        """Return ln Z = ln W(a) - ln mean of p(a | b); None after too few draws, or if a was always impossible."""
         if len(self._given) < _LEAST_DRAWS:
             return None
         given = np.stack(self._given)  # [N, L]
@@ -97,9 +97,9 @@ class CutsetLogZ:
 
 
 def _unseen(given: FloatArray) -> float:
-    """ln of the mean of p(a | b) if the highest of its logarithms were the tail of a normal distribution.
+    """Return ln of the mean of p(a | b) if the largest of its logarithms were the tail of a normal distribution.
 
-    So it is where cutsets are large: the mean comes from values too rare to be drawn, and the draws cannot tell.
+    That holds for large cutsets, where the mean comes from values that are too rare to be drawn.
     """
     possible = given[given > -math.inf]
     one, two = np.quantile(possible, (0.841, 0.977))  # one and two standard deviations above the mean
@@ -108,9 +108,10 @@ def _unseen(given: FloatArray) -> float:
 
 
 def combined(estimates: list[LogZ | None]) -> LogZ | None:
-    """One estimate from several of the same chains, weighted by their errors; its error is that of the best of them.
+    """Return one estimate from several of the same chains, weighted by their errors; None for an empty list.
 
-    They share their draws, so that their errors do not average out; where they differ by more, that is the error.
+    The estimates share their draws, so their errors do not average out. The error is that of the best estimate, or the
+    spread of the estimates if that is larger.
     """
     found = [e for e in estimates if e is not None]
     if not found:
@@ -124,12 +125,12 @@ def combined(estimates: list[LogZ | None]) -> LogZ | None:
 
 
 def clamp(s: Structure, log_phi: FloatArray, variables: IntArray, states: IntArray) -> FloatArray:
-    """[T] the tables with zero wherever one of the variables is not in its state: one factor of each says so.
+    """[T] the tables with zeros for all other states of some variables, in one factor of each variable.
 
     Args:
         s: the structure.
         log_phi: [T] the tables.
-        variables: those to clamp.
+        variables: the variables to clamp.
         states: [V] the state of every variable.
     """
     from equifactor.solvers.sampling.block_kernels import exclude_states

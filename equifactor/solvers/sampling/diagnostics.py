@@ -1,4 +1,4 @@
-"""How far several Markov chains agree, and how much they know: split R-hat and effective sample size."""
+"""Diagnostics of several Markov chains: split R-hat and effective sample size."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
 
-_NOTHING = 1e-12  # A variance below this is that of a constant.
+_NO_VARIANCE = 1e-12  # The variance below which a quantity counts as constant: rounding of numbers up to 1.
 
 
 def split_r_hat(total: FloatArray, squares: FloatArray, length: int) -> FloatArray:
-    """[X] R-hat of each quantity, every chain cut into two halves (Eq. 4 of [Gelman13], section 11.4).
+    """[X] R-hat of each quantity, with every chain divided into two halves (Eq. 4 of [Gelman13], section 11.4).
 
     It is 1 for a quantity that never varies, and infinite when chains are constant and differ.
 
@@ -29,18 +29,18 @@ def split_r_hat(total: FloatArray, squares: FloatArray, length: int) -> FloatArr
     n = half * length
     mean = _halves(total, half) / n
     within = (np.maximum(_halves(squares, half) / n - mean**2, 0.0) * (n / max(1, n - 1))).mean(axis=0)
-    between = mean.var(axis=0, ddof=1)  # This is B / n in the symbols of the book.
+    between = mean.var(axis=0, ddof=1)  # B / n in the symbols of the book
     with np.errstate(divide="ignore", invalid="ignore"):
         r_hat = np.sqrt((n - 1) / n + between / within)
-    return np.where(within > _NOTHING, r_hat, np.where(between > _NOTHING, np.inf, 1.0))
+    return np.where(within > _NO_VARIANCE, r_hat, np.where(between > _NO_VARIANCE, np.inf, 1.0))
 
 
 def effective_samples(total: FloatArray, length: int) -> FloatArray:
-    """[X] how many independent draws of the states would give marginals as precise, by batch means.
+    """[X] how many independent draws of the states would give equally precise marginals, by batch means.
 
-    The variance of a marginal p estimated from N independent draws is p (1 - p) / N; that of our estimate is the
-    variance of the B C batch means over their number. Rao-Blackwell estimates can be worth more than their draws. The
-    result is infinite for a quantity that never varies.
+    A marginal p estimated from N independent draws has the variance p (1 - p) / N. Our estimate has the variance of the
+    B C batch means over their number. Rao-Blackwell estimates can be worth more than their draws. The result is
+    infinite for a quantity that never varies.
 
     Args:
         total: [B, C, X] sums of the quantities over each of B batches of C chains.
@@ -55,7 +55,7 @@ def effective_samples(total: FloatArray, length: int) -> FloatArray:
     variance = means.var(axis=0, ddof=1) / count
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = p * (1.0 - p) / variance
-    return np.where(variance > _NOTHING**2, worth, np.inf)
+    return np.where(variance > _NO_VARIANCE**2, worth, np.inf)
 
 
 def _halves(sums: FloatArray, half: int) -> FloatArray:

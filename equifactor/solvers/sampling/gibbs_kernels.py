@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Gibbs sampling: every variable in turn is drawn from its distribution given the others."""
+"""Gibbs sampling: each variable in turn is drawn from its distribution given the others."""
 
 from equifactor.factors.kind_moves import look
 from equifactor.factors.move_model import MoveArrays, MoveState

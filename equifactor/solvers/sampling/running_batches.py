@@ -1,4 +1,4 @@
-"""Sums over batches of sweeps, for a run whose length is not known when it begins."""
+"""Sums over batches of sweeps, for a run whose length is not known at the start."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_h
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
-_MOST = 64  # There are at most this many batches; then each two of them become one.
-_MEMORY = 2**23  # They keep at most this many numbers.
-
-
-_WORLDS = 0.5  # All chains together are off by this part of their variance; measured on strips, where truth is known.
-_MIXED = 1.05, 1.5  # Between these values of R-hat, chains turn from looks at one world into worlds.
+_MOST = 64  # Batches at most; then pairs of batches are joined. Chosen by hand.
+_MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
+_UNMIXED_SHARE = 0.5  # The share of the variance between unmixed chains in the squared error of their mean: on strips.
+_MIXED = 1.05, 1.5  # Values of R-hat at which chains count as fully mixed, and as not mixed at all. Chosen by hand.
 
 
 class Findings(NamedTuple):
-    """What the chains say about the mean of every quantity."""
+    """The mean of every quantity over all chains, and its diagnostics."""
 
     mean: FloatArray  # [X]
     error: FloatArray  # [X] the standard error of the mean
@@ -32,14 +30,13 @@ class Findings(NamedTuple):
 class RunningBatches:
     """Sums of X quantities and of their squares over sweeps of L chains, in at most 64 batches of equal length.
 
-    Kernels add to `total` and `squares` [L, X], which are those of the batch that runs.
+    Kernels add to `total` and `squares` [L, X], the sums of the current batch.
 
     Args:
         chains: L.
         width: X.
-        length: sweeps in the first batches; it doubles when there are too many.
-        dropped: one of this many parts, the first, does not count: chains are on their way from their starts. 0 if all
-            count.
+        length: sweeps in the first batches; it doubles when there are too many batches.
+        dropped: the first 1/dropped of the batches is left out, because it depends on the starts; 0 to keep all.
     """
 
     def __init__(self, chains: int, width: int, length: int = 1, dropped: int = 8) -> None:
@@ -52,7 +49,7 @@ class RunningBatches:
         self._done: list[tuple[FloatArray, FloatArray]] = []
         self.length = length  # sweeps in a batch
         self._in_batch = 0
-        self.sweeps = 0  # that have ended
+        self.sweeps = 0  # the number of complete sweeps
 
     @property
     def count(self) -> int:
@@ -61,11 +58,11 @@ class RunningBatches:
 
     @property
     def room(self) -> int:
-        """How many sweeps the batch that runs still takes."""
+        """The number of sweeps until the current batch is complete."""
         return self.length - self._in_batch
 
     def end_sweeps(self, count: int = 1) -> None:
-        """Close some sweeps, no more than there is room for, and the batch where they were its last ones."""
+        """Count sweeps, at most `room`, and close the batch if it is complete."""
         self._in_batch += count
         self.sweeps += count
         if self._in_batch < self.length:
@@ -80,8 +77,8 @@ class RunningBatches:
             self.length *= 2
 
     def findings(self) -> Findings:
-        """Means and errors from all complete batches but the first part of them; there must be one sweep."""
-        if not self._done:  # What there is of the first batch has to do.
+        """Return means and errors from all complete batches but the first ones; at least one sweep is needed."""
+        if not self._done:  # The first batch is used as it is.
             self.length = self._in_batch
             self.end_sweeps(0)
         drop = self._dropped if len(self._done) > 1 else 0
@@ -96,8 +93,8 @@ class RunningBatches:
             else mean
         )
         by_chain = means.mean(axis=0).var(axis=0, ddof=1) / chains if chains > 1 else np.zeros(width)
-        # Batches that are shorter than the memory of a chain tell too little, and chains that differ tell the rest.
-        # What no chain has met in N sweeps may still have a probability of the order of 1 / N.
+        # Batches shorter than the autocorrelation of a chain understate the error; the difference between chains does
+        # not. A state that no chain has met in N sweeps may still have a probability of the order of 1 / N.
         unseen = 1.0 / (batches * chains * self.length)
         r_hat = split_r_hat(total, squares, self.length)
         variance = widened(np.maximum(by_batch, by_chain), by_chain, r_hat, chains)
@@ -108,9 +105,9 @@ class RunningBatches:
 def widened(variance: FloatArray, by_chain: FloatArray, r_hat: FloatArray, chains: int) -> FloatArray:
     """[X] squared errors of means of L chains, larger where the chains have not mixed.
 
-    Chains that have not mixed are not L independent looks at the truth: each is in a world of its own, and how far they
-    lie apart tells how far all of them may be off. What they agree on belongs to these worlds as well, so that no error
-    stays below the average by much where many quantities have not mixed.
+    Chains that have not mixed are not L independent samples of the model: each is in a mode of its own, and their
+    distance from each other estimates the error of all. Quantities on which they agree depend on the modes as well. So
+    if many quantities have not mixed, no error stays far below the average.
 
     Args:
         variance: [X] squared errors if the chains had mixed.
@@ -122,5 +119,5 @@ def widened(variance: FloatArray, by_chain: FloatArray, r_hat: FloatArray, chain
         return variance
     low, high = _MIXED
     apart = np.clip((r_hat - low) / (high - low), 0.0, 1.0)
-    spread = np.maximum(variance, apart * _WORLDS * chains * by_chain)
+    spread = np.maximum(variance, apart * _UNMIXED_SHARE * chains * by_chain)
     return np.maximum(spread, apart.mean() * spread.mean())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.factors.move_model import MoveModel, MoveState
@@ -98,12 +98,12 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, c
     records = plain(model.arrays), plain(states), plain(beam), plain(pool)
     done, burst, changed = 0, 1, True
     while changed and done < steps and not context.clock.stopped:
-        start = time.perf_counter()
+        start = Clock.now()
         most = min(burst, steps - done)
         count, changed = beam_steps(*records, most, possible, not count_zeros)
         done += count
         context.report(done, steps, f"log score {beam.score[beam.cache[0]] + model.constant:.6g}")
-        burst = max(1, min(2 * burst, int(burst * _BURST_SECONDS / max(time.perf_counter() - start, 1e-9))))
+        burst = max(1, min(2 * burst, int(burst * _BURST_SECONDS / max(Clock.now() - start, 1e-9))))
     unfinished = context.clock.status if done < steps else Status.ITERATION_LIMIT
     found = bool(beam.score[beam.cache[0]] >= possible)
     return Estimate(

@@ -8,11 +8,11 @@ search, and assignments are found early, as in depth-first search.
 from __future__ import annotations
 
 import heapq
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.clock import Clock
 from equifactor.graph.layout import ENTRY, SLOT, VAR
 from equifactor.kernels.pointers import ptr_of
 
@@ -108,9 +108,9 @@ class BranchAndBound:
 
     def work(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> bool:
         """Dive for about `seconds`; return whether a better assignment was found."""
-        end = time.perf_counter() + seconds
+        end = Clock.now() + seconds
         before = float(self._incumbent.score[0])
-        while not self.finished and time.perf_counter() < end and not stopped():
+        while not self.finished and Clock.now() < end and not stopped():
             self._dive()
         return bool(self._incumbent.score[0] > before)
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.factors.kind_moves import FACTOR, VARIABLE, look_around, move_clauses, move_slots, value_of
+from equifactor.factors.clause.clause_move_kernels import move_clauses
+from equifactor.factors.kind_moves import FACTOR, VARIABLE, look_around, move_slots, value_of
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import move_in_tables

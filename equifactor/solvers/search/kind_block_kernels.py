@@ -12,6 +12,7 @@ import numpy as np
 from numba import types
 from numba.core.extending import overload
 
+from equifactor.factors.clause.clause_move_kernels import join_clause_pair
 from equifactor.factors.kind_moves import FACTOR, FIRST_WEIGHT, SECOND_WEIGHT, TURN, VARIABLE, held, value_of
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.kernels.jit import FAST_OPTIONS, inlined
@@ -56,22 +57,6 @@ def variable_of(literal_ptr, literals, var_of_state, member_ptr, members, total,
 
 
 @inlined
-def join_clause(kinds, x, at, c, q, p, theta):
-    """Fill theta [2, 2] with the values of clause p over its variables c and q, the others held fixed."""
-    clauses, clause_ptr = kinds.clauses, kinds.clause_ptr
-    s, t = clause_ptr[c], clause_ptr[q]
-    while np.int64(clauses[s]) >> 1 != p:
-        s += 1
-    while np.int64(clauses[t]) >> 1 != p:
-        t += 1
-    turn_c, turn_q = np.int64(clauses[s]) & 1, np.int64(clauses[t]) & 1
-    others = (at[kinds.first_clause + p] >> 40) - (x[c] ^ turn_c) - (x[q] ^ turn_q)
-    theta[:4] = 0.0
-    if others == 0:
-        theta[2 * turn_c + turn_q] = kinds.clause_values[p]
-
-
-@inlined
 def join_slots(kinds, x, at, c, q, p, card_c, card_q, theta):
     """Fill theta [card_c, card_q] with the values of factor p over its variables c and q, the others held fixed."""
     own, labels, factors, values, keys = kinds.own, kinds.labels, kinds.factors, kinds.values, kinds.keys
@@ -108,7 +93,7 @@ def _slot_link(kinds, var_ptr, x, at, parent, partner, theta, c):
         kinds = KindMoves(*kinds)
         q, f, total = partner[c], -2 - parent[c], len(kinds.clause_values)
         if f < total:
-            join_clause(kinds, x, at, c, q, f, theta)
+            join_clause_pair(kinds, x, at, c, q, f, theta)
         else:
             card_c, card_q = var_ptr[c + 1] - var_ptr[c], var_ptr[q + 1] - var_ptr[q]
             join_slots(kinds, x, at, c, q, f - total, card_c, card_q, theta)

@@ -7,8 +7,9 @@ import numpy as np
 from numba import types
 from numba.core.extending import overload
 
+from equifactor.factors.clause.clause_moves import ONE_LITERAL
 from equifactor.factors.kind_moves import FACTOR, VARIABLE, look
-from equifactor.factors.move_kinds import ONE_LITERAL, KindMoves
+from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import TO, move, states_of
 from equifactor.kernels.fastmath import get

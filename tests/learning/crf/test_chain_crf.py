@@ -208,17 +208,17 @@ def test_wrong_inputs_are_refused(crf: ChainCRF) -> None:
         crf.log_z(e, transitions=draw(2, 2))
     with pytest.raises(ModelError, match="NaN or"):
         crf.log_z(torch.full_like(e, torch.nan))
-    with pytest.raises(ModelError, match="tags are whole numbers"):
+    with pytest.raises(ModelError, match="tags must be whole numbers"):
         crf.log_likelihood(torch.zeros(3, 4, 3), torch.zeros(3, 4))
-    with pytest.raises(ModelError, match="emissions are a tensor"):
+    with pytest.raises(ModelError, match="emissions must be a tensor"):
         crf.map(np.zeros((3, 4, 3)))  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="at least 1; found"):
+    with pytest.raises(OptionError, match="at least 1, found"):
         ChainCRF(0)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, D, D), (1, T - 1, D, D), (B, T - 1, D, D)])
 def test_what_runs_on_a_gpu_gives_the_same(shape: tuple[int, ...]) -> None:
-    """Both roads on the CPU."""
+    """Both ways to compute the sums, on the CPU."""
     e, a, lengths = draw(B, T, D), draw(*shape, seed=2), torch.tensor(LENGTHS)
     e[0, 1, 1] = a[..., 0, 1] = -torch.inf
     for x, y in zip(_eliminated(e, a, lengths), _forward_backward(e, a, lengths, True), strict=True):

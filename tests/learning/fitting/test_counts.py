@@ -35,7 +35,7 @@ def test_configurations_without_data_are_uniform() -> None:
     fitted = ef.fit(lawn(), np.array([[0, 0, 0]]), prior=0)
     assert np.exp(fitted.graph.log_table(0))[:, 1, 1] == pytest.approx(1 / 3)
     assert np.exp(fitted.graph.log_table(0))[:, 0, 0].tolist() == [1.0, 0.0, 0.0]
-    assert "4 configurations of parents are not in the data" in fitted.message
+    assert "4 configurations of parents do not occur in the data" in fitted.message
     assert fitted.score(np.array([[1, 0, 0]])) == -np.inf
     assert (
         "-inf (a row has probability zero)"
@@ -73,7 +73,7 @@ def test_fixed_factors_and_sentences_stay() -> None:
     rows = np.array([[0, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
     fitted = ef.fit(sentences, rows, "counts", prior=0)
     assert fitted.graph.factor(2) == sentences.factor(2)
-    assert fitted.message == "2 factors are no tables (noisy_or, parity) and stay as they are."
+    assert fitted.message == "2 structured factors (noisy_or, parity) are not learned."
     assert np.exp(fitted.graph.log_table(0)) == pytest.approx([2 / 3, 1 / 3])
     assert fitted.log_likelihood == pytest.approx(np.mean(fitted.graph.log_score(rows)))
     assert fitted.score(rows) == pytest.approx(fitted.log_likelihood)
@@ -93,7 +93,7 @@ def test_fixed_factors_and_sentences_stay() -> None:
         (FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], NoisyOr(0.1, [0.2]))]), {}, "do not sum to 1"),
     ],
 )
-def test_what_is_no_network(graph: FactorGraph, settings: dict, words: str) -> None:
+def test_graphs_that_are_not_networks_are_refused(graph: FactorGraph, settings: dict, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         ef.fit(graph, np.zeros((3, 2), int), "counts", **settings)
 
@@ -122,7 +122,7 @@ def test_wrong_arguments(settings: dict, error: type[Exception], words: str) -> 
 
 
 def test_missing_values_are_refused() -> None:
-    with pytest.raises(ModelError, match="row 1 has no value of grass; the method em"):
+    with pytest.raises(ModelError, match=r"row 1 has no value of grass\. Use the method em"):
         ef.fit(lawn(), np.array([[0, 0, 0], [0, 0, -1]]), "counts")
     with pytest.raises(ModelError, match="has evidence"):
         ef.fit(lawn().condition({"rain": 0}), np.array([[0, 0, 0]]))
@@ -132,7 +132,7 @@ def test_missing_values_are_refused() -> None:
 
 def test_ties_need_children_at_one_place() -> None:
     graph = FactorGraph([2] * 3, [([0], [1, 1]), ([0, 1], [1] * 4), ([2, 1], [1] * 4)])
-    with pytest.raises(OptionError, match="child of factor 2 is at place 0"):
+    with pytest.raises(OptionError, match="at place 0 in factor 2"):
         ef.fit(graph, np.zeros((3, 3), int), tied=[[1, 2]])
 
 
@@ -151,3 +151,15 @@ def test_the_summary_tells_what_happened() -> None:
     assert str(fitted).startswith("method counts, status exact, rows 10, log-likelihood per row -")
     assert "log-likelihood per row" in fitted._repr_html_()
     assert fitted.__rich__() is not None
+
+
+def test_settings_are_keywords_or_text() -> None:
+    graph = FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], [1] * 4)])
+    rows = [[0, 0], [1, 1], [1, 0]]
+    by_text, by_keyword = ef.fit(graph, rows, "counts(prior=3)"), ef.fit(graph, rows, "counts", prior=3)
+    assert by_text.method == by_keyword.method == ef.fit(graph, rows, "auto(prior=3)").method == "counts(prior=3)"
+    np.testing.assert_array_equal(by_text.graph.log_phi, by_keyword.graph.log_phi)
+    with pytest.raises(OptionError, match="counts has no option 'priors'; did you mean prior"):
+        ef.fit(graph, rows, "counts(priors=3)")
+    with pytest.raises(OptionError, match="no method of fitting 'count'; did you mean counts"):
+        ef.fit(graph, rows, "count")

@@ -14,7 +14,7 @@ import equifactor as ef
 from equifactor import FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, SolveError, Status
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.learning.fitting import expected_blocks
-from equifactor.learning.fitting.data_table import read_table
+from equifactor.learning.fitting.data_rows import read_data
 from equifactor.learning.fitting.expected_blocks import BlockExpectation
 
 
@@ -24,7 +24,7 @@ def with_gaps(rows: IntArray, share: float, seed: int = 9) -> IntArray:
 
 
 def enumerated(graph: FactorGraph, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Expected counts [T] of a graph of tables, and ln p of each row, by looking at every completion."""
+    """Expected counts [T] of a graph of tables, and ln p of each row, by enumerating every completion."""
     s = graph.structure
     counts, log_p = np.zeros(s.num_entries), []
     for row in rows:
@@ -40,11 +40,11 @@ def enumerated(graph: FactorGraph, rows: IntArray) -> tuple[FloatArray, FloatArr
 
 @pytest.mark.parametrize(("few", "many"), [(0, 0), (0, 3), (1000, 1000)])
 def test_expected_counts_are_those_of_enumeration(monkeypatch: pytest.MonkeyPatch, few: int, many: int) -> None:
-    """All rows are eliminated, some, or none."""
+    """All rows, some rows or no rows are eliminated."""
     monkeypatch.setattr(expected_blocks, "_FEW", few)
     monkeypatch.setattr(expected_blocks, "_MANY", many)
     rows = with_gaps(draw(lawn(), 30), 0.4)
-    found = BlockExpectation(lawn(), read_table(lawn(), rows), 1.0).counts(lawn().log_phi)
+    found = BlockExpectation(lawn(), read_data(lawn(), rows), 1.0).counts(lawn().log_phi)
     assert found is not None
     counts, log_p = enumerated(lawn(), rows)
     assert found[0] == pytest.approx(counts)
@@ -60,7 +60,7 @@ def test_blocks_between_variables_without_gaps() -> None:
     rows = rng.integers(0, 2, (40, 7))
     rows[:, [0, 1]] = -1  # hidden, and two blocks more: variable 4, and variable 6 that shares a factor with it
     rows[::3, 4] = rows[1::2, 6] = -1
-    found = BlockExpectation(graph, read_table(graph, rows), 1.0)
+    found = BlockExpectation(graph, read_data(graph, rows), 1.0)
     assert [block.part.variables.tolist() for block in found._blocks] == [[0, 1, 2], [3, 4, 5, 6]]
     assert found._blocks[0].rows.num_rows == 2
     expected = found.counts(graph.log_phi)
@@ -70,7 +70,7 @@ def test_blocks_between_variables_without_gaps() -> None:
     assert expected[1] == pytest.approx(log_p.sum())
     assert found.mean_log_score(graph.log_phi) == pytest.approx(log_p.mean())
     log_z = ef.solve(graph, "PR", "brute").log_z
-    fitted = ef.Fitted(graph=graph, method="", status=Status.EXACT)
+    fitted = ef.answers.Fitted(graph=graph, method="", status=Status.EXACT)
     assert fitted.score(rows) == pytest.approx(log_p.mean() - log_z)
 
 
@@ -121,7 +121,7 @@ def test_hidden_states_do_not_stay_equal() -> None:
     assert np.sort(np.exp(fitted.graph.log_table(0))) == pytest.approx([0.2, 0.3, 0.5], abs=0.05)
     seen = held_out.copy()
     seen[:, 0] = -1
-    true_score = ef.Fitted(graph=truth, method="", status=Status.EXACT).score(seen)
+    true_score = ef.answers.Fitted(graph=truth, method="", status=Status.EXACT).score(seen)
     assert fitted.score(seen) == pytest.approx(true_score, rel=0.01)
     again = ef.fit(truth, {f"c{i}": rows[:, i + 1] for i in range(6)}, seed=4, hidden=["class"])
     assert np.array_equal(again.graph.log_phi, fitted.graph.log_phi)
@@ -156,7 +156,7 @@ def test_ties_and_sentences() -> None:
     full = np.array([[0, 1, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]] * 10)
     fitted = ef.fit(noisy, with_gaps(full, 0.2), prior=2, fixed=[2])
     assert fitted.graph.factor(2) == pytest.approx(noisy.factor(2))
-    assert "Factor 3 is no table (parity) and stays as it is." in fitted.message
+    assert "Factor 3 is a structured factor (parity) and is not learned." in fitted.message
     assert fitted.score(with_gaps(full, 0.2)) == pytest.approx(fitted.log_likelihood)
 
 
@@ -179,7 +179,7 @@ def test_sampling_where_exact_sums_do_not_fit(tmp_path: Path, monkeypatch: pytes
     assert np.array_equal(again.graph.log_phi, fitted.graph.log_phi)
     with pytest.raises(SolveError, match="the limit is 0"):
         ef.fit(lawn(), gaps, memory_limit=0, inference="exact")
-    with pytest.raises(SolveError, match="in tables only"):
+    with pytest.raises(SolveError, match="in dense tables only"):
         ef.fit(FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], Parity())]), np.array([[0, -1]]), inference="gibbs")
     fixed = ef.fit(lawn(), gaps[:50], inference="gibbs", fixed=[0], prior=0, time_limit=0)
     assert fixed.status is Status.TIME_LIMIT
@@ -188,12 +188,12 @@ def test_sampling_where_exact_sums_do_not_fit(tmp_path: Path, monkeypatch: pytes
 
 def test_a_row_that_cannot_be() -> None:
     graph = FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], [[1.0, 0.0], [0.0, 1.0]])])
-    with pytest.raises(ModelError, match="row 2: it has probability zero whatever"):
+    with pytest.raises(ModelError, match="row 2: the row has probability zero for all learned tables"):
         ef.fit(graph, np.array([[0, 0], [1, -1], [0, 1], [1, 1]]), "em", fixed=[1])
     parity = FactorGraph([2] * 3, [([0], [1, 1]), ([0, 1], Parity()), ([2], [1, 1])])
-    with pytest.raises(ModelError, match="row 1: it has probability zero"):
+    with pytest.raises(ModelError, match="row 1: the row has probability zero"):
         ef.fit(parity, np.array([[0, 0, 1], [0, 1, -1]]))
-    with pytest.raises(ModelError, match="row 1: it has probability zero"):
+    with pytest.raises(ModelError, match="row 1: the row has probability zero"):
         ef.fit(FactorGraph([2, 2], [([0], [1.0, 0.0]), ([1], [1, 1])]), np.array([[0, 0], [1, -1]]), start="structure")
 
 
@@ -243,7 +243,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path) -> None:
     more = ef.fit(mixture(), data, checkpoint=path, **settings)
     assert more.iterations == whole.iterations + 10
     assert more.history[-1]["objective"] >= whole.history[-1]["objective"]
-    with pytest.raises(OptionError, match="belongs to another fit"):
+    with pytest.raises(OptionError, match="belongs to a fit with another structure"):
         ef.fit(mixture(), data, checkpoint=path, seed=7, **settings)
     path.write_text("no checkpoint")
     with pytest.raises(FormatError, match="not a readable checkpoint"):

@@ -33,7 +33,7 @@ def test_separable_data_are_separated(memory: float) -> None:
     rows = separable(20)
     found = ef.fit(chain(), rows, "max-margin", given="4,5,6,7", l2=0.01, memory_limit=memory, validation=separable(40))
     assert found.status is Status.CONVERGED
-    assert "gets 0.00% of the labels of the rows wrong, and 0.00% of those held out" in found.message
+    assert "gets 0.00% of the labels of the rows wrong, and 0.00% of those of the validation rows" in found.message
     assert ("srmp was used" in found.message) == (memory < 1)
     for row in separable(10):
         best = ef.solve(found.graph.condition({i: int(row[i]) for i in range(4, 8)}), "MAP", "exact")
@@ -43,9 +43,9 @@ def test_separable_data_are_separated(memory: float) -> None:
 def test_the_bundle_finds_the_minimum() -> None:
     """The objective against a long descent along subgradients."""
     from equifactor.base.clock import Clock
-    from equifactor.learning.fitting.data_table import read_table
+    from equifactor.learning.fitting.data_rows import read_data
     from equifactor.learning.fitting.fit_method import FitContext
-    from equifactor.learning.fitting.likelihood_tables import LearnedTables
+    from equifactor.learning.fitting.learned_parameters import LearnedParameters
     from equifactor.learning.fitting.max_margin_oracle import MarginOracle
 
     graph, rows = loop(), draw(loop(), 40)
@@ -54,8 +54,8 @@ def test_the_bundle_finds_the_minimum() -> None:
     gaps = [entry["gap"] for entry in found.history]
     assert gaps[-1] <= 1e-5
     assert min(gaps) > -1e-12
-    tables = LearnedTables(graph, FitContext(clock=Clock()))
-    oracle = MarginOracle(tables, read_table(graph, rows), np.array([0]), "srmp", 1.0)
+    tables = LearnedParameters(graph, FitContext(clock=Clock()))
+    oracle = MarginOracle(tables, read_data(graph, rows), np.array([0]), "srmp", 1.0)
     theta, best = np.zeros(tables.size), np.inf
     for n in range(1, 200):
         slope, offset = oracle.plane(theta, Clock())
@@ -83,5 +83,5 @@ def test_factors_of_other_kinds_hold() -> None:
     assert found.status is Status.CONVERGED
     assert "0.00% of the labels of the rows wrong" in found.message
     assert "srmp" not in found.message
-    with pytest.raises(ef.ModelError, match="a row of the data has probability zero"):
+    with pytest.raises(ef.ModelError, match="A row of the data has probability zero"):
         ef.fit(graph, [[0, 1, 0, 0]], "max-margin")

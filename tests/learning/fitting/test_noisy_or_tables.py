@@ -89,4 +89,4 @@ def test_a_noisy_or_that_is_too_wide_stays() -> None:
     rows = np.zeros((4, 26), int)
     rows[2, 3] = -1
     fitted = ef.fit(graph, rows)
-    assert "Factor 25 is no table (noisy_or) and stays as it is." in fitted.message
+    assert "Factor 25 is a structured factor (noisy_or) and is not learned." in fitted.message

@@ -1,12 +1,13 @@
-"""Batches that fill compiled ones are those compiled one by one; every graph is seen once per pass."""
+"""Filled compiled batches equal batches compiled one by one; every graph is used once per pass."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from equifactor import compile, generators, solve
+from equifactor import generators, solve
 from equifactor.learning.training.batches import Dataset
+from equifactor.solvers import compile
 
 ISING = generators.ising_grid(3, 3, count=7, seed=0)
 ASYMMETRIC = generators.asymmetric_grid(3, 3, count=5, seed=0)
@@ -65,7 +66,7 @@ def test_a_process_without_a_share_gets_a_batch_that_counts_nothing() -> None:
 def test_weights_count_between_structures_too() -> None:
     heavy = np.array([3.0] * len(ISING) + [1.0] * (len(GRAPHS) - len(ISING)))
     data = Dataset(GRAPHS, dataset().targets, heavy, device="cpu", dtype="float64")
-    for plan in data.plans(4):  # a full batch holds one structure; heavy ones must not be evened out within it
+    for plan in data.plans(4):  # A full batch holds one structure, and weights must not be normalised within it.
         np.testing.assert_allclose(
             data.batch(plan).weight.numpy(), heavy[plan.indices] / heavy.mean() / len(plan.indices)
         )

@@ -1,4 +1,4 @@
-"""Training data by text."""
+"""Training data from text."""
 
 from __future__ import annotations
 

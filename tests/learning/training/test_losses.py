@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import FactorGraph, compile, generators, metrics, solve
+from equifactor import FactorGraph, generators, metrics, solve
 from equifactor.base.status import Task
 from equifactor.factors import tensors
 from equifactor.graph.marginals import Marginals
 from equifactor.learning.training.batches import Dataset
 from equifactor.learning.training.losses import expected_log_score, kl_per_graph, squared_error_per_graph, uai_per_graph
 from equifactor.learning.training.validate import measures
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 
 GRAPHS = [

@@ -1,4 +1,4 @@
-"""Training runs: they learn, repeat bit for bit, resume after a stop, and fail with one sentence."""
+"""Training runs learn, repeat bit for bit, resume after a stop, and fail with a clear error."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import OptionError, SolveError, generators, load_model, parse_solver, solve, train
+from equifactor import OptionError, SolveError, generators, solve, train
 from equifactor.base.errors import FormatError, ModelError
 from equifactor.base.status import Task
+from equifactor.learned import load_model
 from equifactor.learning.training import TrainingSettings
 from equifactor.learning.training import training_loop as loop
 from equifactor.learning.training.batches import Dataset
 from equifactor.learning.training.losses import kl_per_graph
 from equifactor.learning.training.objective import Objective, draw_steps
+from equifactor.learning.training.trainer import _sorted_settings
+from equifactor.solvers import parse_solver
 from equifactor.solvers.learned.network import NetworkState, build, network_kinds
 from equifactor.solvers.learned.wiring import wire
 
@@ -45,7 +48,7 @@ def test_every_kind_learns_and_every_layer_moves(kind: str, task: str, tmp_path)
     assert done.metrics[measure] <= done.history[0][measure]
     losses = [h["loss"] for h in done.history[1:]]
     assert min(losses[1:]) < losses[0]
-    # Those of the last epoch: the best ones may be those of the start.
+    # The weights of the last epoch, because the best weights may be the starting weights.
     last = torch.load(out.with_suffix(".checkpoint"), weights_only=True)["network"]
     still = [n for n, p in build(kind, settings, seed=0).named_parameters() if torch.equal(p, last[n])]
     assert not still
@@ -143,15 +146,15 @@ def test_validation_data_as_a_share_a_text_or_graphs() -> None:
     assert len({d.metrics["kl"] for d in (share, text, graphs, one)}) == 4
 
 
-def test_validation_graphs_that_are_training_graphs_are_said(caplog) -> None:
+def test_validation_graphs_that_are_training_graphs_are_reported(caplog) -> None:
     train("fe-nbp", DATA, validation="ising(3x3, n=5)", **SMALL)
     train("fe-nbp", DATA, **SMALL)
-    train("fe-nbp", DATA, validation=0, **SMALL)  # asked for
+    train("fe-nbp", DATA, validation=0, **SMALL)  # The user asked for it.
     assert not caplog.messages
     graphs = generators.ising_grid(3, 3, count=10, seed=0)
     train("fe-nbp", graphs, validation=graphs[:3], **SMALL)
     assert caplog.messages == [
-        "3 of 3 validation graphs are training graphs too: validation will look better than it is"
+        "3 of 3 validation graphs are also training graphs. The validation measures will be too optimistic."
     ]
 
 
@@ -213,22 +216,27 @@ def test_map_scores_improve_where_the_network_finds_better_ones(monkeypatch) -> 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"kind": "fe-nbb"}, "no model kind"),
+        ({"kind": "fe-nbb"}, "no kind of network named 'fe-nbb'"),
+        ({"kind": "fe-nbp(hiden=3)"}, "fe-nbp has no option 'hiden'; did you mean hidden"),
+        ({"kind": "fe-nbp(hidden=3"}, "Cannot read the kind of network 'fe-nbp.hidden=3'"),
+        ({"kind": "fe-nbp(hidden=3, hidden=4)"}, "fe-nbp is given hidden twice"),
+        ({"kind": generators.ising_grid(2, 2), "data": "MAR", "task": "fe-nbp"}, "the kind of network first"),
+        ({"kind": DATA, "data": "MAR", "task": "fe-nbp"}, "the kind of network first"),
         ({"task": "PR"}, "trained for MAR or MAP"),
         ({"lr": -1.0}, "at least 0"),
-        ({"rate": 1.0}, "no setting 'rate'"),
-        ({"network": {"width": 3}}, "no setting 'width'"),
-        ({"out": "model.pt"}, "ends in .safetensors"),
-        ({"validation": "1.5"}, "a share from 0 to below 1"),
-        ({"data": "ising(3x3, n=1)"}, "cannot be split"),
+        ({"rate": 1.0}, "Neither fe-nbp nor training has a setting 'rate'"),
+        ({"network": {"width": 3}}, "no option 'width'"),
+        ({"out": "model.pt"}, "must end in .safetensors"),
+        ({"validation": "1.5"}, "a share of at least 0 and below 1"),
+        ({"data": "ising(3x3, n=1)"}, "1 graphs are too few"),
         ({"resume": True}, "resume needs the model file"),
         ({"device": "tpu"}, "no device"),
         ({"loss": "uai"}, "loss uai is not for MAR"),
         ({"task": "MAP", "loss": "cross-entropy"}, "loss cross-entropy is not for MAP"),
-        ({"data": [1, 2]}, "training data is a folder"),
-        ({"data": [DATA, generators.ising_grid(2, 2)]}, "training data is a folder"),
+        ({"data": [1, 2]}, "Training data must be a folder"),
+        ({"data": [DATA, generators.ising_grid(2, 2)]}, "Training data must be a folder"),
         ({"weights": [-1.0] * 40}, "0 or more"),
-        ({"weights": [0.0] * 40}, "one of them above 0"),
+        ({"weights": [0.0] * 40}, "at least one above 0"),
         ({"schedule": "time"}, "schedule=time needs a time_limit"),
         ({"schedule": "time", "time_limit": 9.0, "devices": 2}, "schedule=time is for one process"),
         ({"schedule": "time", "time_limit": 9.0, "resume": True}, "cannot be resumed"),
@@ -238,6 +246,24 @@ def test_mistakes_are_one_sentence(change: dict, words: str) -> None:
     call = {"kind": "fe-nbp", "data": DATA, **SMALL, **change}
     with pytest.raises(OptionError, match=words):
         train(**call)
+
+
+def test_settings_of_the_network_in_the_text_as_keywords_or_as_a_mapping() -> None:
+    small = {"epochs": 1, "batch_size": 10, "steps": 4}
+    plain = train("fe-nbp", DATA, network={"hidden": 5, "steps": 4}, epochs=1, batch_size=10)
+    assert plain.network.config.hidden == 5
+    for text, more in (("fe-nbp(hidden=5)", {}), ("fe-nbp", {"hidden": 5}), ("fe-nbp(hidden=9)", {"hidden": 5})):
+        assert same(train(text, DATA, **small, **more).network, plain.network)
+
+
+def test_a_name_that_network_and_training_share_is_ambiguous(monkeypatch) -> None:
+    from equifactor.solvers.learned import network
+
+    names = network.setting_names
+    monkeypatch.setattr(network, "setting_names", lambda kind: [*names(kind), "lr"])
+    with pytest.raises(OptionError, match=r"lr is a setting of fe-nbp and of training\. Write fe-nbp\(lr=VALUE\)"):
+        train("fe-nbp", DATA, lr=0.1)
+    assert _sorted_settings("fe-nbp(lr=0.5)", {}, {"lr": 0.1}) == ("fe-nbp", {"lr": 0.5}, {"lr": 0.1})
 
 
 def test_the_rate_falls_over_the_time_limit() -> None:
@@ -266,7 +292,7 @@ def test_training_goes_on_from_a_file_with_the_same_weights(tmp_path) -> None:
     assert after.network.config.steps == 8
     others = {"damping": 0.9, "steps": 4, "hidden": 16}  # of the same shapes, but another function
     for kind, network in (("fe-nbp", {"hidden": 8}), ("fe-nbp", others), ("fe-net", {})):
-        with pytest.raises(OptionError, match=r"it holds fe-nbp with .*, not fe-"):
+        with pytest.raises(OptionError, match=r"the file holds fe-nbp with .*, not fe-"):
             train(kind, DATA, start=tmp_path / "a.safetensors", **{**SMALL, "network": network})
 
 
@@ -306,7 +332,7 @@ def test_steps_before_the_last_2t_are_run_and_pass_no_gradient() -> None:
 
 @pytest.mark.slow
 def test_two_processes_agree_with_one(tmp_path) -> None:
-    # 36 graphs in batches of 7: shares differ in size, and the last batch leaves nothing to the second process.
+    # 36 graphs in batches of 7: shares differ in size, and the second process gets no graph of the last batch.
     script = tmp_path / "run.py"
     script.write_text(
         "import sys\nfrom equifactor import train\n"

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from equifactor import FormatError, SolveError, TrainingLog
+from equifactor import FormatError, SolveError
+from equifactor.answers import TrainingLog
 
 RECORDS = [
     {"epoch": n, "loss": None if n == 0 else 1 / n, "kl": abs(n - 40) / 10 + 0.1, "rmse": 0.1, "best": 0.1,

@@ -188,7 +188,8 @@ def test_orders_are_permutations() -> None:
     assert all(np.array_equal(np.sort(order), np.arange(20)) for order in found.values())
 
 
-def test_larger_clusters_and_more_iterations_are_tighter() -> None:
+def test_larger_clusters_and_more_iterations_are_tighter(driven_time) -> None:
+    driven_time.tick = 1e-4
     graph = ising_grid(8, 8, coupling_std=2.0, seed=4)
     truth = solve(graph, "PR", "exact").log_z
     gaps = []
@@ -221,7 +222,8 @@ def test_messages_of_trees_are_a_start_for_layers() -> None:
         assert truth_of(graph) - constant_of(graph) <= bound.up() < before
 
 
-def test_the_same_call_gives_the_same_answer() -> None:
+def test_the_same_call_gives_the_same_answer(driven_time) -> None:
+    driven_time.tick = 1e-4
     graph = ising_grid(6, 6, coupling_std=2.0, seed=1)
     one, two = (solve(graph, "MAR", "mini-buckets(entries=16, iterations=60)", seed=3) for _ in range(2))
     assert (one.lower_bound, one.upper_bound) == (two.lower_bound, two.upper_bound)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor import compile
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph import FactorGraph
+from equifactor.solvers import compile
 from equifactor.solvers.duals.map_bounds import map_upper_bound, tighten
 
 

@@ -1,4 +1,4 @@
-"""Small tensors: a second thread only waits."""
+"""One thread for small tensors, where a second thread only waits."""
 
 import torch
 

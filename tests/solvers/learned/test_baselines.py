@@ -1,4 +1,4 @@
-"""What every baseline keeps: its symmetries and no others, batches, zeros, gradients, refusals."""
+"""Properties of every baseline: its symmetries and no others, batches, zeros, gradients, errors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import FactorGraph, Network, compile
+from equifactor import FactorGraph
 from equifactor.base.errors import ModelError
 from equifactor.factors.tensors import probabilities
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
+from equifactor.learned import Network
 from equifactor.questions.solve import solve
+from equifactor.solvers import compile
 from equifactor.solvers.duals.map_bounds import map_upper_bound
 from equifactor.solvers.elimination.exact_batch import exact_marginals
 from equifactor.solvers.learned.network import build
@@ -38,7 +40,7 @@ each = pytest.mark.parametrize(("kind", "settings"), CASES)
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Tiny tensors: threads only wait for each other."""
+    """Use one thread, because threads only wait for each other on tiny tensors."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -46,7 +48,7 @@ def one_thread() -> Iterator[None]:
 
 
 def shaken(kind: str, settings: dict[str, Any]) -> Network:
-    """A network far from its start, in double precision."""
+    """Return a network with weights far from its starting weights, in double precision."""
     network = build(kind, settings, seed=1).double()
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
@@ -145,7 +147,7 @@ def test_bound_of_any_messages_holds(kind: str, settings: dict[str, Any]) -> Non
 @each
 def test_other_cardinalities_are_refused(kind: str, settings: dict[str, Any]) -> None:
     mixed = FactorGraph([2, 3], [([0, 1], np.ones((2, 3)))]).renamed("mixed")
-    with pytest.raises(ModelError, match=r"states and mixed has one of 3: use fe-nbp or fe-net"):
+    with pytest.raises(ModelError, match=r"states, and mixed has a variable of 3\. Use fe-nbp or fe-net"):
         build(kind, settings)(compile(mixed).to())
 
 

@@ -14,10 +14,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from equifactor import FactorGraph, ModelError, OptionError, beliefs, compile, solve
+from equifactor import FactorGraph, ModelError, OptionError, beliefs, solve
 from equifactor.factors import tensors
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.solvers import compile
 from equifactor.testing import contract_graphs
 
 GRAPHS = contract_graphs()
@@ -32,7 +33,7 @@ gradients = pytest.mark.parametrize("gradient", ["unrolled", "implicit"])
 
 
 def exact_factor_marginals(graph: FactorGraph) -> np.ndarray:
-    """[T] in the graph's own order, by going through all assignments."""
+    """Return [T] in the graph's own order, by enumerating all assignments."""
     states = np.array(list(itertools.product(*(range(d) for d in graph.card))))
     log_p = np.array([graph.log_score(x) for x in states])
     p = np.exp(log_p - log_p.max())
@@ -46,12 +47,12 @@ def exact_factor_marginals(graph: FactorGraph) -> np.ndarray:
 
 
 def possible(flat: Any) -> Tensor:
-    """Where the table entries are not true zeros: what finite differences can move."""
+    """Return which table entries are not true zeros, so that finite differences can change them."""
     return torch.isfinite(flat.log_phi)
 
 
 def moved(flat: Any, theta: Tensor) -> Tensor:
-    """The potentials of the graph plus a number at each possible entry."""
+    """Return the potentials of the graph plus a number at each possible entry."""
     return torch.where(
         possible(flat), flat.log_phi.index_put((torch.nonzero(possible(flat))[:, 0],), theta), -torch.inf
     )
@@ -65,7 +66,7 @@ def moved(flat: Any, theta: Tensor) -> Tensor:
 def test_values_are_those_of_the_solver(name: str, gradient: Any) -> None:
     (reduced,) = without_impossible_states(
         [GRAPHS[name]]
-    )  # as `solve` does first: its messages never speak of impossible states
+    )  # `solve` does this first, so that its messages have no impossible states.
     assert reduced is not None
     graph = reduced.graph
     flat = compile(graph).to()
@@ -166,7 +167,7 @@ def test_gradient_of_log_z_is_the_factor_belief_at_a_fixed_point(graph: FactorGr
 
 @gradients
 def test_uniform_potentials_have_the_gradient_of_far_neighbours(gradient: Any) -> None:
-    """They settle in the first step; what one does to the other end of a chain takes as many as there are links."""
+    """Uniform potentials settle in the first step, but the effect of one end on the other takes a step per link."""
     couple = np.log([[2.0, 1.0], [1.0, 2.0]])
     chain = FactorGraph([2] * 6, [([0], [0.0, 0.0]), *(([i, i + 1], couple) for i in range(5))], log=True)
     flat = compile(chain).to()
@@ -331,7 +332,7 @@ def test_the_code_of_the_page_runs() -> None:
 
 @pytest.mark.parametrize("semiring", ["sum", "max"])
 def test_potentials_that_are_no_numbers_are_not_taken_for_zeros(semiring: str) -> None:
-    """`-inf` says that no assignment is possible: only zeros of the tables say so."""
+    """Only zeros in the tables give a ln Z of `-inf`, which means that no assignment is possible."""
     graphs = [
         FactorGraph([2, 2], [([0, 1], table)]) for table in ([[1, 0], [0, 1]], [[0, 0], [0, 0]], [[1, 2], [3, 4]])
     ]

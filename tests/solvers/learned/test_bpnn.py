@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from equifactor import FactorGraph, compile
+from equifactor import FactorGraph
 from equifactor.factors import tensors
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 
 GRAPHS = [
@@ -21,7 +22,7 @@ GRAPHS = [
 
 
 def bp(flat: Any, steps: int, damping: float = 0.0, semiring: Any = "sum") -> torch.Tensor:
-    """Messages [S] of plain belief propagation."""
+    """Return the messages [S] of plain belief propagation."""
     msg = tensors.first_messages(flat, semiring)
     for _ in range(steps):
         new = tensors.marginalize_tables(flat, tensors.sum_of_other_factors(flat, msg), semiring)
@@ -47,7 +48,7 @@ def test_scalar_starts_as_damped_bp() -> None:
 
 
 def test_starts_near_bp() -> None:
-    """The identity start keeps 5 % of what a message falls by."""
+    """The identity start damps entries that fall by 5 %."""
     flat = compile(random_tree(9, card=2, seed=3)).to(dtype="float64")
     want = tensors.variable_log_beliefs(flat, bp(flat, 10))
     got = build("bpnn", {}, seed=0).double()(flat)[-1]

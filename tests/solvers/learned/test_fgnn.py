@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from equifactor import compile
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.factors import tensors
 from equifactor.generators import random_graph
+from equifactor.solvers import compile
 from equifactor.solvers.learned.fgnn import _aggregate
 from equifactor.solvers.learned.network import build
 

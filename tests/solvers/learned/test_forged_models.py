@@ -1,4 +1,4 @@
-"""Model files that somebody forged: every field of the card and of the header is one sentence and status 3."""
+"""Forged model files: every invalid field of the card and of the header gives a one-line error and status 3."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from equifactor.solvers.learned.model_header import parse_object
 
 SHIPPED = sorted(path.name for path in WEIGHTS.glob("*.safetensors"))
 DEEP = "[" * 10_000 + "]" * 10_000
-# Texts of JSON, not values: some of these no encoder would write.
+# Texts of JSON rather than values, because an encoder would not write some of them.
 WRONG = [
     "null", "true", "-1", "0.5", "1e400", "NaN", "-Infinity", "1" + "0" * 12, "1" + "0" * 400, "1" + "0" * 5000, '""',
     '"\\ud800"', '"\\u001b[2J"', '"x\\ny"', "[]", "[1, 2]", '["a"]', "{}", '{"a": {"b": []}}', '{"a": 1, "a": 2}', DEEP,
 ]  # fmt: skip
-# These are right for some fields, or cannot be told from right.
+# Texts that are valid for some fields, or that cannot be distinguished from valid ones.
 ALLOWED = {
     "data": {'""', '"\\ud800"', '"\\u001b[2J"', '"x\\ny"'},
     "metrics": {"{}"},
@@ -45,7 +45,7 @@ ALLOWED = {
 
 
 class Forged:
-    """A model file taken apart: its header as an object, the text of its card, its weights."""
+    """The parts of a model file: its header as an object, the text of its card, its weights."""
 
     def __init__(self, path: Path) -> None:
         data = path.read_bytes()
@@ -55,22 +55,22 @@ class Forged:
         self.weights = data[8 + length :]
 
     def with_card(self, text: str) -> bytes:
-        """The file with another text of its card."""
+        """Return the file with another text of its card."""
         return self.with_header(json.dumps({**self.header, "__metadata__": {KEY: text}}))
 
     def with_header(self, text: str | bytes) -> bytes:
-        """The file with another text of its header."""
+        """Return the file with another text of its header."""
         raw = text if isinstance(text, bytes) else text.encode()
         return len(raw).to_bytes(8, "little") + raw + self.weights
 
 
 def texts_with(values: dict[str, Any], name: str, text: str) -> str:
-    """JSON of the values with the text of one of them replaced."""
+    """Return JSON of the values with the text of one value replaced."""
     return "{" + ", ".join(f"{json.dumps(k)}: {text if k == name else json.dumps(v)}" for k, v in values.items()) + "}"
 
 
 def forged_cards(file: Forged) -> Iterator[tuple[str, str, str]]:
-    """Each field, the wrong text for it, and the card with it."""
+    """Yield each field, a wrong text for it, and the card with this text."""
     for name in file.card:
         for text in WRONG:
             yield name, text, texts_with(file.card, name, text)
@@ -82,7 +82,7 @@ def forged_cards(file: Forged) -> Iterator[tuple[str, str, str]]:
 
 @pytest.fixture(autouse=True)
 def _little_memory() -> Iterator[None]:
-    """Whatever allocates by what a file only states fails, also where there is memory enough for it."""
+    """Make large allocations fail, so that code that allocates by a stated size fails on any machine."""
     if sys.platform != "linux":
         yield
         return
@@ -94,7 +94,7 @@ def _little_memory() -> Iterator[None]:
 
 @pytest.fixture
 def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
-    """`refused(data, "model")` holds where the command ends with one sentence that names the file."""
+    """Return `refused(data, "model")`, which fails unless the command ends with one line that names the file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n 1 2 3 4\n")
 
@@ -114,7 +114,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 def _described() -> int:
-    """`equifactor model f.safetensors` without the 25 ms in which the arguments of all commands are declared."""
+    """Run `equifactor model f.safetensors` without the 25 ms that declaring the arguments of all commands takes."""
 
     def run(args: list[str]) -> int:
         model(args)
@@ -235,7 +235,7 @@ def test_forged_checkpoints(
 
 
 def mutated(data: bytes, rng: random.Random) -> bytes:
-    """Some bytes changed, most of them in the header, sometimes cut or doubled."""
+    """Return data with some bytes changed, most of them in the header, and sometimes truncated or repeated."""
     out = bytearray(data)
     header = 8 + int.from_bytes(data[:8], "little")
     for _ in range(rng.choice((1, 1, 2, 5, 20))):
@@ -257,6 +257,6 @@ def test_mutated_files(count: int, refused: Callable[..., None]) -> None:
 
 def test_json_is_read_strictly() -> None:
     assert parse_object('{"a": [1, 2.5, null]}') == {"a": [1, 2.5, None]}
-    for text, words in (("[1]", "expected a JSON object"), ('{"a": 1, "a": 2}', "a stands there twice"), ("{", "JSON")):
+    for text, words in (("[1]", "expected a JSON object"), ('{"a": 1, "a": 2}', "key a occurs twice"), ("{", "JSON")):
         with pytest.raises(ValueError, match=words):
             parse_object(text)

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from equifactor import FactorGraph, compile
+from equifactor import FactorGraph
 from equifactor.base.errors import ModelError
 from equifactor.factors import tensors
 from equifactor.generators import asymmetric_grid, random_graph
 from equifactor.questions.solve import solve
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.table_features import centred, edge_tables
 from equifactor.solvers.learned.wiring import wire
@@ -47,7 +48,7 @@ def test_symmetries_follow_the_settings() -> None:
 
 @pytest.mark.parametrize("kind", ["ggnn", "fgnn"])
 def test_without_orientation_one_half_is_the_best_guess(kind: str) -> None:
-    """Two asymmetric fields with opposite marginals that no unoriented network can tell apart (docs/baselines.md)."""
+    """Return two fields with opposite marginals that no unoriented network can distinguish (docs/baselines.md)."""
     grid = asymmetric_grid(3, 3, field_std=0.0, seed=0)
     scopes = [grid.structure.scope(a) for a in range(grid.num_factors)]
     tables = [grid.log_phi[slice(*grid.structure.table_ptr[a : a + 2])] for a in range(grid.num_factors)]

@@ -1,4 +1,4 @@
-"""Factors of every kind in the differentiable layer and in the networks, without a table or an auxiliary variable."""
+"""Structured factors in the differentiable layer and in the networks, without dense tables or auxiliary variables."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from equifactor import (
     SparseTable,
     TruncatedLinear,
     beliefs,
-    compile,
-    log_scores,
     solve,
 )
 from equifactor.generators import ising_grid
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.learned import log_scores
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 from equifactor.solvers.learned.wiring import wire
@@ -41,7 +41,7 @@ gradients = pytest.mark.parametrize("gradient", ["unrolled", "implicit"])
 
 
 def tree(seed: int, noisy: bool = True) -> FactorGraph:
-    """Factors of any kind, each of which shares one variable with those before it, and a field on every variable."""
+    """Return factors of any kind, each sharing one variable with earlier factors, and a field on every variable."""
     rng = np.random.default_rng(seed)
     kinds = ["parity", "clause", "count", "sparse", "at most", "potts", "truncated_linear", *["noisy_or"] * noisy]
     while True:
@@ -59,7 +59,7 @@ def tree(seed: int, noisy: bool = True) -> FactorGraph:
 
 
 def possible(seed: int) -> FactorGraph:
-    """A random mixture of kinds with loops, without the states that its factors exclude."""
+    """Return a random mixture of kinds with loops, without the states that its factors exclude."""
     rng = np.random.default_rng(seed)
     while True:
         (reduced,) = without_impossible_states([random_mixture(rng)])
@@ -68,7 +68,7 @@ def possible(seed: int) -> FactorGraph:
 
 
 def with_fields(graph: FactorGraph) -> FactorGraph:
-    """The graph times a table for each variable, so that no two states are equally good."""
+    """Return the graph times a table for each variable, so that no two states are equally good."""
     rng = np.random.default_rng(0)
     return graph.with_factors([([i], rng.normal(size=graph.card[i])) for i in graph.free_vars.tolist()], log=True)
 
@@ -87,7 +87,7 @@ def test_the_layer_is_exact_on_trees_of_kinds(gradient: Any) -> None:
         np.testing.assert_allclose(answer.probabilities.detach(), exact.marginals.values, atol=1e-10)
         assert answer.log_z.item() == pytest.approx(exact.log_z, abs=1e-10)
         (found,) = torch.autograd.grad(answer.log_z.sum(), log_phi)
-        # The field of a variable is a table of its own: the gradient in it is the marginal.
+        # The field of a variable is a separate table, whose gradient is the marginal.
         (fields,) = (g for g in flat.groups if len(g.shape) == 1)
         marginal = exact.marginals.values.reshape(-1, 2)[flat.var_of_edge[fields.edges[0]]]
         np.testing.assert_allclose(found[fields.entries].reshape(-1, 2), marginal, atol=1e-10)
@@ -102,7 +102,7 @@ def test_factor_beliefs_are_the_gradient_of_log_z(gradient: Any) -> None:
         answer = beliefs(flat, log_phi, damping=0.0, iterations=14, gradient=gradient)
         (found,) = torch.autograd.grad(answer.log_z.sum(), log_phi)
         torch.testing.assert_close(answer.factors.detach(), found, atol=1e-10, rtol=0)
-        with torch.no_grad():  # nobody asks for a gradient, and level values of a count are told apart all the same
+        with torch.no_grad():  # Factor beliefs do not need a gradient, also for a count with equal values.
             again = beliefs(flat, flat.log_phi, damping=0.0, iterations=14, gradient=gradient)
         torch.testing.assert_close(again.factors, found, atol=1e-10, rtol=0)
 
@@ -164,7 +164,7 @@ def test_impossible_evidence_has_probability_zero() -> None:
 
 
 def test_likelihoods_can_be_learned_through_kinds() -> None:
-    """The log scores of the layer's page, for graphs that are no tables."""
+    """The log scores of the page on the layer, for graphs of structured factors."""
     graph = tree(3)
     flat = compile(graph).to()
     states = solve(graph, "MAP", "brute").assignment
@@ -177,7 +177,7 @@ def test_likelihoods_can_be_learned_through_kinds() -> None:
 @pytest.mark.parametrize("spec", ["fe-nbp", "fe-net", "fe-net(untrained)"])
 @pytest.mark.parametrize("task", ["MAR", "MAP"])
 def test_answers_are_those_for_the_tables(spec: str, task: str) -> None:
-    """Weights that come with the package know tables only; a noisy-or has temperatures of its own."""
+    """The weights of the package were trained on tables only, and a noisy-or has its own temperatures."""
     graphs = [g for g in map(possible, range(9)) if not (g.structure.kinds.kind == NoisyOr.number).any()]
     assert len(graphs) > 3
     pairs = zip(solve(graphs, task, spec), solve([as_tables(g) for g in graphs], task, spec), strict=True)

@@ -12,22 +12,14 @@ import numpy as np
 import pytest
 from test_contract import GRAPHS, check_batch, check_contract
 
-from equifactor import (
-    FactorGraph,
-    FormatError,
-    ModelError,
-    OptionError,
-    Status,
-    Task,
-    equivariance_error,
-    parse_solver,
-    solve,
-)
+from equifactor import FactorGraph, FormatError, ModelError, OptionError, Status, Task, solve
 from equifactor.generators import asymmetric_grid, ising_grid
+from equifactor.solvers import parse_solver
 from equifactor.solvers.learned import model_card
 from equifactor.solvers.learned.learned_solver import NeuralSolver
 from equifactor.solvers.learned.network import build, network_kinds
 from equifactor.solving.registry import solver_class, solver_names
+from equifactor.symmetry import equivariance_error
 
 KINDS = [n for n in solver_names() if issubclass(solver_class(n), NeuralSolver)]
 
@@ -145,10 +137,15 @@ def test_mistakes_are_one_sentence(tmp_path: Path, write_model) -> None:
     mar = write_model(tmp_path / "mar.safetensors", hidden=4)
     loop = GRAPHS["loop"]
     for task, spec, kind, words in (
-        ("MAP", mar, OptionError, "was trained for MAR and cannot do MAP; train one for MAP"),
-        ("MAR", f"fe-net(weights={mar})", OptionError, f"fe-net: {mar} holds a fe-nbp; use it as solver {mar}"),
+        ("MAP", mar, OptionError, "was trained for MAR and cannot do MAP. Train a network for MAP"),
+        ("MAR", f"fe-net(weights={mar})", OptionError, f"fe-net: {mar} holds a network of the kind fe-nbp"),
         ("MAR", f"fe-nbp(weights={mar}, untrained)", OptionError, "exclude each other"),
-        ("MAR", f"fe-nbp(weights={mar}, damping=0.3)", OptionError, "damping is for untrained"),
+        (
+            "MAR",
+            f"fe-nbp(weights={mar}, damping=0.3)",
+            OptionError,
+            "damping has an effect only together with untrained",
+        ),
         ("MAR", f"{mar}(weights=x)", OptionError, "is given weights twice"),
         ("MAR", f"{mar}(speed=9)", OptionError, "fe-nbp has no option 'speed'"),
         ("MAR", str(tmp_path / "no.safetensors"), FormatError, "there is no such file"),
@@ -172,7 +169,7 @@ def test_unknown_kind_is_one_sentence(tmp_path: Path, write_model) -> None:
 def test_no_shipped_weights_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("equifactor.solvers.learned.learned_solver.WEIGHTS", tmp_path)
     assert "equifactor train fe-gnn --task MAR" in (solver_class("fe-gnn").missing() or "")
-    with pytest.raises(OptionError, match=r"no weights for fe-gnn and MAP come .* or use fe-gnn\(untrained\)"):
+    with pytest.raises(OptionError, match=r"no weights of fe-gnn for MAP\. .* or use fe-gnn\(untrained\)"):
         solve(GRAPHS["loop"], "MAP", "fe-gnn")
 
 
@@ -257,7 +254,7 @@ def test_impossible_states_have_probability_zero_exactly(tmp_path: Path, write_m
 def test_a_network_that_explodes_spoils_no_other_graph(tmp_path: Path) -> None:
     import torch
 
-    from equifactor import ModelCard, save_model
+    from equifactor.learned import ModelCard, save_model
     from equifactor.solvers.learned.network import build
 
     network = build("fe-nbp", {"bounded": False})
@@ -305,20 +302,20 @@ def test_too_large_for_memory_is_halved_then_said(monkeypatch: pytest.MonkeyPatc
 
 
 def test_wrong_cardinality_and_device() -> None:
-    with pytest.raises(ModelError, match="fe-gnn was made for variables of 2 states and tree has one of 3"):
+    with pytest.raises(ModelError, match="fe-gnn was made for variables of 2 states, and tree has a variable of 3"):
         solve(GRAPHS["tree"], "MAR", "fe-gnn(untrained)")
     with pytest.raises(OptionError, match="no device 'abacus'"):
         solve(GRAPHS["loop"], "MAR", "fe-nbp(untrained)", device="abacus")
 
 
 @pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])
-def test_a_run_that_came_to_rest_by_itself_says_so(kind: str) -> None:
+def test_a_run_whose_changes_were_scaled_down_says_so(kind: str) -> None:
     graph = ising_grid(5, 5, coupling_std=5.0, field_std=0.5, seed=3)  # BP finds no fixed point
     short, long = solve(graph, "MAR", kind), solve(graph, "MAR", f"{kind}(iterations=2000)")
     assert short.status is Status.ITERATION_LIMIT
     assert 0.0 < short.stats["change"] <= 1.0  # a change of probabilities
     assert long.status is Status.CONVERGED
-    assert "came to rest" in long.message
+    assert "changes are scaled down after the" in long.message
 
 
 @pytest.mark.parametrize("kind", ["fe-nbp", "fe-net"])

@@ -1,4 +1,4 @@
-"""Corrections around loops: exact where there is one short loop, none where there are none."""
+"""Corrections around loops: exact on a graph with one short loop, and absent without loops."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_one_short_loop_is_solved_exactly(length: int, card: list[int], zeros: b
     ours = solve(graph, "MAR", "fe-net(untrained, damping=0, iterations=10, tolerance=0)").marginals
     np.testing.assert_allclose(ours.values, exact.values, rtol=0, atol=1e-9)
     bp = solve(graph, "MAR", "bp(iterations=200)").marginals
-    assert np.abs(bp.values - exact.values).max() > 1e-5  # which is not by chance
+    assert np.abs(bp.values - exact.values).max() > 1e-5  # Plain BP is not exact here.
 
 
 @pytest.mark.slow
@@ -48,7 +48,7 @@ def test_one_short_loop_has_the_right_max_marginals() -> None:
         ours = solve(graph, "MAP", "fe-net(untrained, damping=0, iterations=10, tolerance=0)").assignment
         np.testing.assert_array_equal(ours, best)
         wrong += not np.array_equal(solve(graph, "MAP", "bp(iterations=10)").assignment, best)
-    assert wrong  # BP is not right on all of them
+    assert wrong  # BP is not exact on all of them.
 
 
 def test_a_state_that_only_its_loop_excludes() -> None:
@@ -142,5 +142,5 @@ def test_loops_are_not_searched_for_after_the_deadline() -> None:
 
     flat = compile(ising_grid(3, 3, seed=0)).to()
     assert loops_of(wire(flat, "sum", Clock(0.0))) is None
-    assert "loops" not in flat.cache  # the next run has its own deadline
+    assert "loops" not in flat.cache  # A search that was cut short is not cached.
     assert loops_of(wire(flat, "sum", Clock(60.0))) is not None

@@ -1,4 +1,4 @@
-"""Model files: round trip, and one sentence for everything that can be wrong with one."""
+"""Model files: round trip, and a one-line error for every kind of invalid file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from equifactor import FormatError, ModelCard, ModelError, Task, __version__, load_model, read_card, save_model
+from equifactor import FormatError, ModelError, Task, __version__
+from equifactor.learned import ModelCard, load_model, read_card, save_model
 from equifactor.solvers.learned.model_card import FORMAT, KEY
 from equifactor.solvers.learned.network import build
 
@@ -24,7 +25,7 @@ def model(tmp_path: Path, write_model) -> Path:
 
 
 def edited(path: Path, change: Any) -> Path:
-    """The file with its card changed by a function of the JSON object."""
+    """Change the card of a file by a function of the JSON object, and return the file."""
     data = path.read_bytes()
     length = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + length])
@@ -84,11 +85,11 @@ def test_folder_that_does_not_exist(tmp_path: Path) -> None:
         (b"MARKOV\n3\n2 2 2\n1\n2 0 1\n4\n", "is not a model file"),
         (pickle.dumps({"a": 1}), "is not a model file"),
         (b"PK\x03\x04" + bytes(100), "is not a model file"),
-        ((50).to_bytes(8, "little") + b"{", "is truncated: it has 9 bytes"),
+        ((50).to_bytes(8, "little") + b"{", "is truncated. It has 9 bytes"),
         ((4).to_bytes(8, "little") + b"{no}", "header is damaged"),
         ((15).to_bytes(8, "little") + b'{"a": [1, 2, 3]', "header is damaged"),
         ((8).to_bytes(8, "little") + b'{"a": 1}', "header is damaged"),
-        ((2).to_bytes(8, "little") + b"{}", "of another program"),
+        ((2).to_bytes(8, "little") + b"{}", "written by another program"),
         ((20).to_bytes(8, "little") + b'{"__metadata__": 5} ', "header is damaged: its metadata is not text"),
     ],
 )
@@ -121,24 +122,24 @@ def test_every_truncation_is_one_sentence(model: Path) -> None:
 
 def test_file_of_another_program(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(2)}, tmp_path / "other.safetensors", {"format": "pt"})
-    with pytest.raises(FormatError, match="of another program; expected one that equifactor train wrote"):
+    with pytest.raises(FormatError, match=r"by another program\. Expected a file written by equifactor train"):
         load_model(tmp_path / "other.safetensors")
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda c: c.update(format=FORMAT + 1, version="9.0"), "was written by equifactor 9.0 (model format 2)"),
+        (lambda c: c.update(format=FORMAT + 1, version="9.0"), "equifactor 9.0 wrote this file in model format 2"),
         (lambda c: c.update(kind="fe-abc"), "holds a model of the kind 'fe-abc'"),
         (lambda c: c["settings"].update(hidden=16), "first.weight has shape [8, 2], expected [16, 2]"),
-        (lambda c: c["settings"].update(hidden=10**12), "its settings are not those of"),
-        (lambda c: c["settings"].update(norm=False), "there is no place for norms.0.scale"),
+        (lambda c: c["settings"].update(hidden=10**12), "the settings in this file are not valid for fe-nbp"),
+        (lambda c: c["settings"].update(norm=False), "the network has no weights named norms.0.scale"),
         (lambda c: c["settings"].update(hidden=-1), "fe-nbp: hidden must be at least 1"),
-        (lambda c: c["settings"].update(widgets=1), "fe-nbp has no setting 'widgets'"),
-        (lambda c: c.update(task="DANCE"), "card is damaged"),
-        (lambda c: c.update(settings=3), "card is damaged"),
-        (lambda c: c.pop("kind") and None, "card is damaged"),
-        (lambda c: [1], "card is damaged"),
+        (lambda c: c["settings"].update(widgets=1), "fe-nbp has no option 'widgets'"),
+        (lambda c: c.update(task="DANCE"), "card of this model file is damaged"),
+        (lambda c: c.update(settings=3), "card of this model file is damaged"),
+        (lambda c: c.pop("kind") and None, "card of this model file is damaged"),
+        (lambda c: [1], "card of this model file is damaged"),
     ],
 )
 def test_cards_that_cannot_be(change: Any, words: str, model: Path) -> None:

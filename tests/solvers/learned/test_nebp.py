@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from equifactor import FactorGraph, compile
+from equifactor import FactorGraph
 from equifactor.factors import tensors
 from equifactor.generators import asymmetric_grid, ising_grid, random_graph, random_tree
+from equifactor.solvers import compile
 from equifactor.solvers.learned.nebp import NEBP
 from equifactor.solvers.learned.network import build
 

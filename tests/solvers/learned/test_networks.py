@@ -1,4 +1,4 @@
-"""FE-NBP, FE-GNN and FE-Net: where they start, symmetries for any weights, batches, zeros, gradients."""
+"""FE-NBP, FE-GNN and FE-Net: their starting weights, symmetries for any weights, batches, zeros, gradients."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from equifactor import FactorGraph, ModelError, Network, OptionError, compile, solve
+from equifactor import FactorGraph, ModelError, OptionError, solve
 from equifactor.factors.tensors import probabilities
 from equifactor.generators import asymmetric_grid, ising_grid, pairwise_field, random_graph, random_tree
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.learned import Network
+from equifactor.solvers import compile
 from equifactor.solvers.duals.map_bounds import map_upper_bound
 from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import build
@@ -53,7 +55,7 @@ semirings = pytest.mark.parametrize("semiring", ["sum", "max"])
 
 
 def drawn(kind: str, settings: dict[str, Any], std: float = 0.5) -> Network:
-    """A network with every parameter drawn from N(0, std), in double precision."""
+    """Return a network with every parameter drawn from N(0, std), in double precision."""
     network = build(kind, settings).double()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
@@ -110,7 +112,7 @@ def test_untrained_max_beliefs_are_those_of_bp(kind: str) -> None:
 
 
 def breaks(network: Network, graphs: Sequence[FactorGraph], symmetry: Any, semiring: str) -> float:
-    """Largest difference of a belief between relabelling before and after."""
+    """Return the largest difference of a belief between relabelling before and after the network."""
     relabellings = [Relabelling.random(graph, symmetry, seed=n) for n, graph in enumerate(graphs)]
     others = [relabel(g, r) for g, r in zip(graphs, relabellings, strict=True)]
     before, after = (beliefs(network, batch, semiring).numpy() for batch in (others, graphs))
@@ -233,7 +235,7 @@ def test_every_parameter_learns_and_no_gradient_is_nan(kind, settings, graphs) -
     flat = compile([*graphs, ising_grid(3, 3, seed=1)]).to()
     target = torch.rand(flat.num_states, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     optimiser = torch.optim.SGD(network.parameters(), lr=1e-2)
-    for semiring in ("sum", "max", "sum"):  # the layers behind a zero one move from the second step on
+    for semiring in ("sum", "max", "sum"):  # Layers before a layer of zeros change from the second step on.
         loss = ((probabilities(flat, network(flat, semiring, 4)[-1]) - target) ** 2).sum()
         optimiser.zero_grad()
         loss.backward()
@@ -242,7 +244,7 @@ def test_every_parameter_learns_and_no_gradient_is_nan(kind, settings, graphs) -
             assert torch.isfinite(p.grad).all()
         optimiser.step()
     still = [n for n, p in network.named_parameters() if not (p.grad != 0).any()]
-    # The same number for all states of a variable changes no probability: this bias has no gradient but rounding.
+    # The same number for all states of a variable does not change probabilities: this bias has no gradient.
     assert set(still) <= ({"mlp3.4.bias"} if kind == "fe-net" else set())
 
 
@@ -257,7 +259,7 @@ def test_odd_graphs_run() -> None:
 
 
 def test_isolated_variables_of_another_size_do_not_mix() -> None:
-    """Cardinalities 2 and 4 beside edges of 3: as many states as if all had 3."""
+    """Cardinalities 2 and 4 beside 3 have the same number of states as if all were 3."""
     table = np.random.default_rng(0).uniform(0.1, 2.0, (3, 3))
     graph = FactorGraph([2, 3, 3, 4], [([1, 2], table)])
     got = beliefs(drawn("fe-net", {"channels": 4, "hidden": 8}), graph)
@@ -267,7 +269,7 @@ def test_isolated_variables_of_another_size_do_not_mix() -> None:
 
 def test_mixed_cardinalities_are_refused_in_one_sentence() -> None:
     mixed = random_tree(6, card=(2, 3), seed=1).renamed("mixed")
-    with pytest.raises(ModelError, match="fe-gnn was made for variables of 2 states and mixed has one of 3"):
+    with pytest.raises(ModelError, match="fe-gnn was made for variables of 2 states, and mixed has a variable of 3"):
         build("fe-gnn")(compile(mixed).to(dtype="float32"))
 
 
@@ -277,11 +279,11 @@ def test_mixed_cardinalities_are_refused_in_one_sentence() -> None:
         (
             "fe-abc",
             {},
-            "there is no model kind 'fe-abc'; did you mean fe-nbp. choose from: bpnn, fe-gnn, fe-nbp, fe-net",
+            "There is no kind of network named 'fe-abc'; did you mean fe-nbp. choose from: bpnn, fe-gnn, fe-nbp",
         ),
-        ("fe-nbp", {"layers": 2}, "fe-nbp has no setting 'layers'; choose from: steps, hidden"),
+        ("fe-nbp", {"layers": 2}, "fe-nbp has no option 'layers'; choose from: steps, hidden"),
         ("fe-nbp", {"hidden": 0}, "fe-nbp: hidden must be at least 1"),
-        ("fe-nbp", {"features": "old+young"}, "there is no feature 'young'"),
+        ("fe-nbp", {"features": "old+young"}, "fe-nbp has no feature 'young'"),
     ],
 )
 def test_wrong_settings_are_named(kind: str, settings: dict[str, Any], words: str) -> None:

@@ -1,4 +1,4 @@
-"""A new kind of network is one file, this one, and one line in the table of solvers."""
+"""A new kind of network is one file such as this one, and one line in the table of solvers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from equifactor.solving import registry
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToyConfig(ef.NetworkConfig):
-    """Settings of the toy."""
+class ToyConfig(ef.learned.NetworkConfig):
+    """Settings of the toy network."""
 
-    damping: float = ef.option(0.5, "damping of the untrained model", low=0.0, below=1.0)
+    damping: float = ef.solvers.option(0.5, "damping of the untrained model", low=0.0, below=1.0)
 
 
-class Toy(ef.Network):
+class Toy(ef.learned.Network):
     """Belief propagation with one learned damping for all edges."""
 
     config_class = ToyConfig
@@ -31,18 +31,18 @@ class Toy(ef.Network):
         super().__init__(config)
         self.keep = nn.Parameter(torch.tensor(config.damping))
 
-    def start(self, wiring: Wiring) -> ef.NetworkState:
-        return ef.NetworkState(wiring, wiring.uniform_messages())
+    def start(self, wiring: Wiring) -> ef.learned.NetworkState:
+        return ef.learned.NetworkState(wiring, wiring.uniform_messages())
 
-    def step(self, state: ef.NetworkState) -> ef.NetworkState:
+    def step(self, state: ef.learned.NetworkState) -> ef.learned.NetworkState:
         wiring, old = state.wiring, state.msg_fv
         new = wiring.normalize(wiring.reduce(wiring.outgoing(old)))
-        return ef.NetworkState(wiring, wiring.damp(new, old, self.keep))
+        return ef.learned.NetworkState(wiring, wiring.damp(new, old, self.keep))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToySolver(ef.NeuralBP):
-    """Belief propagation with a damping that is learned."""
+class ToySolver(ef.learned.NeuralBP):
+    """Belief propagation with a learned damping."""
 
     network_class = Toy
 
@@ -51,7 +51,7 @@ class ToySolver(ef.NeuralBP):
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     monkeypatch.setitem(registry.SOLVERS, "toy", f"{__name__}:ToySolver")
-    ef.register("toy")(ToySolver)
+    ef.solvers.register("toy")(ToySolver)
 
 
 @pytest.mark.usefixtures("_known")
@@ -64,11 +64,11 @@ def test_it_is_known_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     trained = ef.train("toy", graphs, "MAR", out, validation=0, network={"steps": 6, "damping": 0.9}, **settings)
     assert trained.network.keep.item() != pytest.approx(0.9)
 
-    network, card = ef.load_model(out)
+    network, card = ef.learned.load_model(out)
     assert isinstance(network, Toy)
     assert (card.kind, card.settings) == ("toy", {"steps": 6, "damping": 0.9})
     assert network_kinds()["toy"] is Toy
-    assert "toy" in ef.solver_names()
+    assert "toy" in ef.solvers.solver_names()
 
     keep = network.keep.item()
     want = ef.solve(graphs, "MAR", f"bp(damping={keep}, iterations=6, tolerance=0, engine=torch)")
@@ -76,7 +76,7 @@ def test_it_is_known_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
         for got, answer in zip(ef.solve(graphs, "MAR", solver), want, strict=True):
             assert got.marginals is not None
             assert got.marginals.values == pytest.approx(answer.marginals.values, abs=1e-6)
-    assert max(ef.equivariance_error(str(out), graphs[0]).values()) < 1e-10
+    assert max(ef.symmetry.equivariance_error(str(out), graphs[0]).values()) < 1e-10
 
     assert main(["model", str(out)]) == 0
     assert "toy: Belief propagation with a damping that is learned." in capsys.readouterr().out

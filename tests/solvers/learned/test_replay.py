@@ -1,11 +1,12 @@
-"""Replayed beliefs on the CPU; tests/test_cuda.py has the captured ones."""
+"""Replayed beliefs on the CPU; tests/test_cuda.py tests captured networks."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from equifactor import compile, generators
+from equifactor import generators
+from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
 

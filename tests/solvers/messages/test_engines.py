@@ -7,9 +7,10 @@ import os
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, OptionError, Status, compile, solve
+from equifactor import FactorGraph, OptionError, Status, solve
 from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.solvers import compile
 from equifactor.solvers.messages.binary_engine import BinaryEngine, applies_to
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.numba_engine import NumbaEngine

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor import Clause, FactorGraph, Parity, compile, solve
+from equifactor import Clause, FactorGraph, Parity, solve
+from equifactor.solvers import compile
 from equifactor.solvers.messages import literal_engine
 from equifactor.solvers.messages.bp_engine import BpSettings
 from equifactor.solvers.messages.literal_engine import LiteralEngine

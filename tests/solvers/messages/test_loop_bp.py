@@ -8,7 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Marginals, Status, generators, solve
+from equifactor import FactorGraph, Status, generators, solve
+from equifactor.answers import Marginals
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.reduction import to_free_part
 from equifactor.metrics import kl
@@ -146,11 +147,12 @@ def test_numbers_of_variables_and_factors_do_not_matter(options: str) -> None:
     assert_equivariant(f"loop-bp({options}, tolerance=1e-9)", graphs, trials=1)
 
 
-def test_a_deadline_gives_the_best_so_far() -> None:
-    graph = ising_grid(40, 40, coupling_std=1.0, seed=0)
+def test_a_deadline_gives_the_best_so_far(driven_time) -> None:
+    driven_time.tick = 0.001
+    graph = ising_grid(20, 20, coupling_std=1.0, seed=0)
     result = solve(graph, "MAR", "loop-bp(length=100)", time_limit=0.5)
     assert result.answered
-    assert result.seconds < 1.2
+    assert result.seconds < 0.6  # it looks at the clock a hundred times more at most
     assert np.all(np.isfinite(result.marginals.values))
 
 

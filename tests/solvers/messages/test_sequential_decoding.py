@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, compile, solve
+from equifactor import FactorGraph, solve
 from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.solvers import compile
 from equifactor.solvers.messages.sequential_decoding import sequential_states
 
 

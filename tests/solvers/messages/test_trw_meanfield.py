@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Status, compile, solve
+from equifactor import FactorGraph, Status, solve
 from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.solvers import compile
 from equifactor.solvers.messages.meanfield import ProductField
 from equifactor.solvers.messages.trw import Reweighting
 

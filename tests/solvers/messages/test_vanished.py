@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, parse_solver, solve
+from equifactor import FactorGraph, solve
 from equifactor.base.status import Task
 from equifactor.generators import ising_grid
+from equifactor.solvers import parse_solver
 from equifactor.solving.solver import SolveContext
 
 SAME = np.eye(2)

@@ -99,11 +99,12 @@ def test_the_seed_decides() -> None:
     assert not np.array_equal(first, other)
 
 
-def test_a_deadline_gives_the_best_so_far() -> None:
-    graph = ising_grid(80, 80, coupling_std=1.5, seed=0)
+def test_a_deadline_gives_the_best_so_far(driven_time) -> None:
+    driven_time.tick = 0.01
+    graph = ising_grid(30, 30, coupling_std=1.5, seed=0)
     result = solve(graph, "MAR", "regions", time_limit=0.5)
     assert result.status is Status.TIME_LIMIT
-    assert result.seconds < 5
+    assert result.seconds < 1.0  # it looks at the clock fifty times more at most
     assert result.answered
     assert np.all(np.isfinite(result.marginals.values))
 

@@ -80,11 +80,12 @@ def test_no_possible_start_is_said() -> None:
     assert got.status is Status.ZERO_PROBABILITY or "positive probability" in got.message
 
 
-def test_deadline_gives_the_best_so_far() -> None:
+def test_deadline_gives_the_best_so_far(driven_time) -> None:
+    driven_time.tick = 0.01
     got = solve(ising_grid(30, 30, seed=0), "MAR", "gibbs(samples=10000000)", time_limit=0.3)
     assert got.status is Status.TIME_LIMIT
     assert got.marginals is not None
-    assert got.seconds < 5.0
+    assert got.seconds < 0.5  # it looks at the clock twenty times more at most
 
 
 def test_only_marginals() -> None:
@@ -128,7 +129,7 @@ def test_hard_checks_hold_every_variable_and_that_is_said() -> None:
     graph = FactorGraph([2] * 6, [(range(6), Parity()), ([0], [1.0, 3.0])])
     got = solve(graph, "MAR", "gibbs(chains=1, samples=100)")
     assert got.status is Status.ITERATION_LIMIT
-    assert "6 of 6 variables never moved" in got.message
+    assert "6 of 6 variables never changed their state" in got.message
 
 
 def test_it_has_the_errors_and_the_meaning_of_blocks_of_one_variable() -> None:

@@ -58,7 +58,6 @@ def test_the_deadline_gives_the_best_so_far_and_bounds():
     graph = ising_grid(40, 40, wrap=True, seed=1)
     result = solve(graph, "MAP", "toulbar2", time_limit=1.0)
     assert result.status is Status.TIME_LIMIT
-    assert result.seconds < 2.1
     assert result.upper_bound > result.lower_bound
     assert solve(ising_grid(3, 3), "MAP", "toulbar2").status is Status.OPTIMAL  # nothing is left over
 

@@ -1,0 +1,64 @@
+/** Traces of iterative solvers: the default solvers, loading, and a sentence on how a run ended. */
+
+import { postJson, Refused, storedRuns } from "./api.js";
+import { hueOf } from "./colours.js";
+import { element, nameOf } from "./dom.js";
+import { evidenceBody } from "./evidence.js";
+import { formatDifference } from "./format.js";
+import { mostProbable } from "./paint.js";
+import { state } from "./store.js";
+
+const ITERATIONS = 200; // Iterations of a run, at most. Chosen by hand.
+const SETTLED = 1e-3; // Residual below which a run counts as converged. Chosen by hand.
+const DEFAULTS = ["bp", "fe-net"];
+
+/** The two solvers to start with; an exported file may contain only others. */
+export function offeredRuns() {
+  const held = storedRuns(evidenceBody());
+  const usual = DEFAULTS.filter((name) => (held ?? state.session.solvers).includes(name));
+  return [...new Set([...usual, ...(held ?? [])])];
+}
+
+/** Loads a run given the current observations, with the state of each variable that wins in the end. */
+export async function loadTrace(solver) {
+  const evidence = evidenceBody();
+  const trace = { ...(await postJson("api/trace", { solver, evidence, iterations: ITERATIONS })), solver, evidence };
+  trace.iterations = trace.residuals.length;
+  if (!trace.iterations) throw new Refused("The observations leave nothing to iterate.");
+  let last = null;
+  try {
+    last = (await postJson("api/trace/at", { solver, evidence, t: trace.iterations - 1 })).marginals;
+  } catch {
+    last = state.runs.find((run) => run.text === solver)?.reply?.marginals ?? state.runs[0]?.reply?.marginals ?? null;
+  }
+  trace.winners = last ? last.map(mostProbable) : new Array(state.model.numVariables).fill(0);
+  return trace;
+}
+
+/** The belief in a state over a run. A run stores the belief in its own winner; two states give both beliefs. */
+export function beliefSeries(trace, variable, winner) {
+  const same = trace.winners[variable] === winner;
+  const isBinary = state.model.stateNames(variable).length === 2;
+  const of = (p) => (same ? p : isBinary ? 1 - p : null);
+  const colour = hueOf(state.traces.indexOf(trace));
+  return {
+    label: trace.solver,
+    x: trace.beliefs.map((_, t) => t + 1),
+    y: trace.beliefs.map((row) => of(row[variable])),
+    colour,
+  };
+}
+
+/** A sentence on how the run ended. */
+export function verdict({ solver, residuals, iterations, cycle }) {
+  const end = residuals.at(-1);
+  let about = ` has not converged after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
+  if (cycle) {
+    about = ` does not converge: from iteration ${cycle.since + 1} on, it repeats every ${cycle.period} iterations.`;
+  } else if (iterations < ITERATIONS && end >= SETTLED) {
+    about = ` stopped after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
+  } else if (end < SETTLED) {
+    about = ` converged after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
+  }
+  return element("p", { class: "note" }, nameOf(solver, { class: "mono" }), about);
+}

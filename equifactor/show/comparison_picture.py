@@ -1,0 +1,77 @@
+"""The picture of `Comparison.plot`: where solvers agree with the reference, and where they do not."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.errors import SolveError
+from equifactor.show.canvas import CURVES, FAINT, axes_or_new, plain, tidy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from equifactor.questions.comparison import Comparison
+
+_MARKS = "osD^vP"
+_MOST_POINTS = 20_000  # of one solver; larger models are thinned out evenly. Chosen by hand.
+
+
+def draw_comparison(comparison: Comparison, ax: Axes | None) -> Axes:
+    """Draw the picture of `Comparison.plot`."""
+    return _marginals(comparison, ax) if comparison.task == "MAR" else _values(comparison, ax)
+
+
+def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
+    """Draw a point per state of each free variable: x is the reference, y the solver, equal values on the diagonal."""
+    exact = None if comparison.reference is None else comparison.reference.marginals
+    others = {
+        title: result.marginals
+        for title, result in comparison.results.items()
+        if result.marginals is not None and result is not comparison.reference
+    }
+    if exact is None or not others:
+        raise SolveError(
+            "the comparison has nothing to draw: it needs a reference with marginals and another answer with marginals"
+        )
+    free = np.repeat(np.isin(np.arange(comparison.graph.num_vars), comparison.graph.free_vars), np.diff(exact.ptr))
+    entries = np.flatnonzero(free)
+    entries = entries[:: max(1, len(entries) // _MOST_POINTS)]
+    ax = axes_or_new(ax, 5.0, 4.6)
+    ax.plot((0, 1), (0, 1), color=FAINT, linewidth=1, zorder=1)
+    for n, (title, found) in enumerate(others.items()):
+        ax.scatter(
+            exact.values[entries], found.values[entries], s=18, alpha=0.75, color=CURVES[n % len(CURVES)],
+            marker=_MARKS[n % len(_MARKS)], linewidths=0, label=plain(title), zorder=2,
+        )  # fmt: skip
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal", ylabel="probability by the solver")
+    ax.set_xlabel(f"probability by {plain(comparison.reference_title)}")
+    ax.legend(frameon=False, fontsize=9)
+    return tidy(ax, comparison.heading())
+
+
+def _values(comparison: Comparison, ax: Axes | None) -> Axes:
+    """Draw a dot for each solver, at its ln Z or log score, on the line between its bounds."""
+    name = "ln Z" if comparison.task == "PR" else "log score"
+    rows = [(title, comparison.measures(title)) for title in comparison.results]
+    shown = [(title, m) for title, m in rows if any(_finite(m.get(k)) for k in (name, "lower bound", "upper bound"))]
+    if not shown:
+        raise SolveError(f"the comparison has nothing to draw: no solver returned a finite {name} or bound")
+    ax = axes_or_new(ax, 6.4, 1.2 + 0.35 * len(shown))
+    for y, (_, m) in enumerate(shown):
+        colour = CURVES[y % len(CURVES)]
+        value = m.get(name)
+        ends = [e for e in (m.get("lower bound", value), m.get("upper bound")) if e is not None and math.isfinite(e)]
+        if len(ends) == 2:
+            ax.plot(ends, (y, y), color=colour, linewidth=2, alpha=0.5, marker="|", markersize=9)
+        if value is not None and math.isfinite(value):
+            ax.plot(value, y, marker="o", color=colour)
+    ax.set_yticks(range(len(shown)), [plain(title) for title, _ in shown])
+    ax.set(xlabel=name, ylim=(len(shown) - 0.5, -0.5))
+    return tidy(ax, comparison.heading())
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)

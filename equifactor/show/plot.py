@@ -1,0 +1,162 @@
+"""Pictures of several answers side by side. They need matplotlib: `pip install "equifactor[plot]"`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from equifactor.base.errors import ModelError
+from equifactor.show.canvas import CURVES, INK, axes_or_new, matplotlib, on_spins, plain, spin_colours
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from equifactor.base.typing import FloatArray
+    from equifactor.graph import FactorGraph
+    from equifactor.graph.marginals import Marginals
+
+_AGREE, _DIFFER = "#3d4852", "#d69e2e"  # colours of neighbours that prefer equal states, and of those that do not
+_WRONG = 0.1  # absolute error of a marginal above which the variable gets a ring
+
+
+def plot_grid(
+    graph: FactorGraph,
+    rows: int,
+    cols: int,
+    answers: Mapping[str, Marginals],
+    *,
+    reference: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw the marginals of a grid of binary variables, one panel per answer.
+
+    A disc is a variable: its colour and the number inside are P(X = 1). A line is a factor of two variables: its width
+    grows with the strength of the coupling, and its colour tells whether equal or different states are preferred. A
+    ring marks a variable whose marginal differs from the reference by more than 0.1.
+
+    Args:
+        graph: a graph of binary variables; variable `r * cols + c` is in row r and column c.
+        rows: number of rows.
+        cols: number of columns.
+        answers: marginals by title, one panel each.
+        reference: title of the exact answer; the first one by default.
+        ax: axes to draw into; those of a new figure by default.
+
+    Returns:
+        The axes: `plot_grid(..).figure.savefig("grid.png")` writes the picture.
+    """
+    if graph.num_vars != rows * cols or np.any(graph.card != 2):
+        raise ModelError(f"plot_grid expects a grid of {rows}x{cols} binary variables, found {graph!r}")
+    if not answers:
+        raise ModelError("plot_grid has no marginals to draw: `answers` is empty")
+    step, count = cols + 1, len(answers)
+    ax = axes_or_new(ax, count * (0.62 * cols + 0.5) + 0.9, 0.62 * rows + 1.35)
+    truth = reference or next(iter(answers))
+    exact = _ones(answers[truth])
+    y, x = np.divmod(np.arange(rows * cols), cols)
+    for panel, (title, marginals) in enumerate(answers.items()):
+        p = _ones(marginals)
+        _panel(ax, graph, np.stack((x + panel * step, y), axis=1), p, exact)
+        middle = panel * step + (cols - 1) / 2
+        worst = np.abs(p - exact).max()
+        note = "reference" if title == truth else f"largest error {worst:.2f}"
+        ax.text(middle, -0.7, plain(title), ha="center", va="bottom", fontsize=11, color=INK, fontweight="bold")
+        ax.text(middle, rows - 0.3, note, ha="center", va="top", fontsize=9, color=INK)
+    right = count * step - 1.45
+    ax.set(xlim=(-0.55, right), ylim=(rows + 0.1, -1.2), aspect="equal", xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    _legend(ax)
+    return ax
+
+
+def plot_error_rates(
+    curves: Mapping[str, Sequence[tuple[float, int, int]]],
+    *,
+    x: str = "physical error rate",
+    y: str = "logical error rate",
+    log_x: bool = False,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw error rates with their binomial standard errors on a logarithmic axis, one curve per title.
+
+    A point without any errors is an open triangle at the rate that is excluded with 95 % confidence.
+
+    Args:
+        curves: by title, points (where, shots, errors); `where` is a noise rate or a signal-to-noise ratio.
+        x: label of the horizontal axis, on which `where` is.
+        y: label of the vertical axis, on which the rate is.
+        log_x: whether the horizontal axis is logarithmic too.
+        ax: axes to draw into; those of a new figure by default.
+
+    Returns:
+        The axes: `plot_error_rates(curves).figure.savefig("rates.png")` writes the picture.
+    """
+    if not any(curves.values()):
+        raise ModelError("plot_error_rates has no error rates to draw: `curves` holds no points")
+    ax = axes_or_new(ax, 5.6, 4.2)
+    for n, (title, points) in enumerate(curves.items()):
+        colour = CURVES[n % len(CURVES)]
+        at, shots, errors = (np.array(column, float) for column in zip(*sorted(points), strict=True))
+        rate = errors / shots
+        seen = errors > 0
+        spread = np.sqrt(rate * (1.0 - rate) / shots)[seen]
+        ax.errorbar(
+            at[seen], rate[seen], np.minimum(spread, 0.99 * rate[seen]),
+            color=colour, marker="o", markersize=4, linewidth=1.4, capsize=2, label=plain(title),
+        )  # fmt: skip
+        # With 0 errors in n shots, a rate of 3 / n is excluded with 95 % confidence: (1 - 3 / n)^n < 0.05.
+        ax.plot(at[~seen], 3.0 / shots[~seen], color=colour, marker="v", markerfacecolor="white", linestyle="none")
+    ax.set(xlabel=x, ylabel=y, yscale="log", xscale="log" if log_x else "linear")
+    ax.grid(True, which="both", color="#e2e8f0", linewidth=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=9, labelcolor=INK)
+    return ax
+
+
+def coupling(log_table: FloatArray) -> float:
+    """Return the coupling `J = (t00 + t11 - t01 - t10) / 4` of a 2x2 log table; J > 0 prefers equal states."""
+    t = np.maximum(log_table, -50.0)  # a true zero is a strong coupling, not an infinite line
+    return float(t[0, 0] + t[1, 1] - t[0, 1] - t[1, 0]) / 4.0
+
+
+def _ones(marginals: Marginals) -> FloatArray:
+    """Return the probability [V] that each variable is in state 1."""
+    return marginals.values.reshape(-1, 2)[:, 1]
+
+
+def _panel(ax: Axes, graph: FactorGraph, at: FloatArray, p: FloatArray, exact: FloatArray) -> None:
+    """Draw the variables at places [V, 2] with their probabilities `p` [V], and the couplings between them."""
+    for a in np.flatnonzero(graph.structure.arity == 2).tolist():
+        ends = at[graph.structure.scope(a)]
+        if np.abs(ends[0] - ends[1]).sum() > 1:
+            continue  # an edge around the border of a torus would cross the whole picture
+        strength = coupling(graph.log_table(a))
+        colour = _AGREE if strength > 0 else _DIFFER
+        width = 0.5 + 2.2 * min(abs(strength), 2.5)
+        ax.plot(*ends.T, color=colour, linewidth=width, solid_capstyle="butt", zorder=1)
+    x, y = at.T
+    wrong = np.abs(p - exact) > _WRONG
+    ax.scatter(x[wrong], y[wrong], s=640, facecolors="white", edgecolors=INK, linewidths=1.6, zorder=2)
+    ax.scatter(x, y, c=p, cmap=spin_colours(), vmin=0, vmax=1, s=430, edgecolors="white", linewidths=1.2, zorder=3)
+    for place, q in zip(at, p.tolist(), strict=True):
+        text = "0" if q < 0.005 else "1" if q >= 0.995 else f"{q:.2f}".lstrip("0")
+        ax.text(place[0], place[1], text, ha="center", va="center_baseline", fontsize=8, color=on_spins(q), zorder=4)
+
+
+def _legend(ax: Axes) -> None:
+    """Add the bar of colours at the right, and what rings and lines are below."""
+    line = matplotlib("lines").Line2D
+    bar = ax.figure.colorbar(
+        matplotlib("cm").ScalarMappable(cmap=spin_colours()), ax=ax, shrink=0.75, aspect=22, pad=0.02
+    )
+    bar.set_label("P(X = 1)", fontsize=9, color=INK)
+    bar.set_ticks([0, 0.5, 1], labels=["0", "½", "1"], fontsize=9)
+    bar.outline.set_visible(False)
+    ring = line([], [], marker="o", linestyle="none", markersize=9, markerfacecolor="none", markeredgecolor=INK)
+    names = ["equal states preferred", "different states preferred", f"off by more than {_WRONG:g}"]
+    ax.legend(
+        [*(line([], [], color=c, linewidth=3) for c in (_AGREE, _DIFFER)), ring], names, loc="upper center",
+        bbox_to_anchor=(0.5, 0.0), ncols=3, frameon=False, fontsize=9, labelcolor=INK,
+    )  # fmt: skip

@@ -1,0 +1,336 @@
+"""The page in a real browser: numbers, clicks, keys, hostile names, large grids, exported files, no outside."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from webdriver import Browser, missing
+
+import equifactor as ef
+from equifactor.cli import main
+from equifactor.formats import write_graph
+from equifactor.page.model_session import ModelSession
+from equifactor.page.page_export import export
+from equifactor.page.page_server import PageServer
+from equifactor.page.results_page import ResultsFolder
+from equifactor.page.training_page import TrainingLogs
+from equifactor.page.viewer import Page, Viewer
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
+
+ENTER, ESCAPE, TAB, CONTROL = "\ue007", "\ue00c", "\ue004", "\ue009"
+RIGHT, DOWN = "\ue014", "\ue015"
+HOSTILE = (
+    "<script>window.hacked=1</script>",
+    "<img src=x onerror='window.hacked=1'>",
+    "</script><script>window.hacked=1</script>",
+    "\"quotes\" 'and' `more` \\ &amp;",
+    "\u202eright to left\u202c \u05e9\u05dc\u05d5\u05dd",
+    "x" * 200,
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("browser")) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_wrong(browser: Browser) -> Iterator[None]:
+    yield
+    assert browser.complaints() == []
+
+
+@contextmanager
+def served(page: Page) -> Iterator[str]:
+    server = PageServer(Viewer(page))
+    server.start()
+    try:
+        yield server.url
+    finally:
+        server.close()
+
+
+def sprinkler() -> ef.FactorGraph:
+    rng = np.random.default_rng(3)
+    variables: dict[str, Any] = {
+        "season": ["spring", "summer", "autumn", "winter"], "rain": ["no", "yes"], "sprinkler": ["off", "on"],
+        "grass": ["dry", "wet"], "road": ["dry", "wet"], "accident": ["no", "yes"],
+    }  # fmt: skip
+    families = ["season", "season rain", "season sprinkler", "rain sprinkler grass", "rain road", "road accident"]
+    factors = []
+    for family in families:
+        scope = family.split()
+        table = rng.dirichlet(np.ones(len(variables[scope[-1]])), [len(variables[name]) for name in scope[:-1]])
+        factors.append((scope, table))
+    return ef.FactorGraph(variables, factors, name="sprinkler")
+
+
+def quick_session(graph: ef.FactorGraph, **options: Any) -> ModelSession:
+    """A session with two solvers that need no torch: an export asks all of them."""
+    session = ModelSession(graph, solver="exact", **options)
+    vars(session)["solvers"] = ["exact", "bp"]
+    return session
+
+
+def shown_marginals(browser: Browser) -> list[float]:
+    """The numbers beside the bars of the chosen variable, once the answer is there."""
+    browser.wait("return !document.querySelector('.state .value.busy') && document.querySelector('.state .value')")
+    return [
+        float(text)
+        for text in browser.run("return [...document.querySelectorAll('.state .value')].map(v => v.textContent)")
+    ]
+
+
+def figure(browser: Browser, name: str) -> str:
+    browser.wait("return !document.querySelector('.answer .busy')")
+    text: str = browser.run("return document.querySelector(`[data-figure='${arguments[0]}']`).textContent", name)
+    return text.replace("\u2212", "-")
+
+
+def choose(browser: Browser, variable: int) -> None:
+    """Click the circle of a variable."""
+    x, y = browser.run("return equifactorStage.placeOf(arguments[0])", variable)
+    browser.click_at(x, y)
+    browser.wait("return document.querySelector('.states') !== null")
+
+
+def test_observing_by_clicks_gives_the_numbers_of_the_command(
+    browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = sprinkler()
+    model = tmp_path / "sprinkler.bif"
+    write_graph(graph, model)
+    with served(ModelSession(graph, solver="exact")) as url:
+        browser.open(url)
+        assert browser.run("return document.querySelector('#title').textContent") == "sprinkler"
+        choose(browser, 3)
+        before = shown_marginals(browser)
+        choose(browser, 1)
+        browser.click(".state[data-state='1']")
+        browser.wait("return document.querySelector(\".state[data-state='1']\").ariaPressed === 'true'")
+        assert shown_marginals(browser) == [0.0, 1.0]
+        assert "ms" in figure(browser, "milliseconds")
+        found = {}
+        for variable in (0, 3, 5):
+            choose(browser, variable)
+            found[str(variable)] = shown_marginals(browser)
+        log_evidence = float(figure(browser, "ln P(e)"))
+        browser.keys("z", held=CONTROL)
+        choose(browser, 3)
+        browser.wait("return document.querySelectorAll('.observed li').length === 0")
+        assert shown_marginals(browser) == before
+    assert main(["solve", str(model), "-e", "rain=yes", "--solver", "exact", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    for variable, numbers in found.items():
+        assert numbers == [round(p, 4) for p in told["marginals"][int(variable)]]
+    assert log_evidence == round(told["log_z"], 4)
+
+
+def test_solvers_iterations_plan_and_symmetries(browser: Browser) -> None:
+    with served(quick_session(ef.generators.ising_grid(4, 4, seed=1))) as url:
+        browser.open(url)
+        browser.click("#tab-solvers")
+        browser.run("document.querySelector('[aria-label=\"Another solver\"]').focus()")
+        browser.keys(*"bp", ENTER)
+        browser.wait("return document.querySelectorAll('.solver dl').length === 2")
+        assert "largest diff." in browser.run("return document.querySelectorAll('.solver')[1].textContent")
+        browser.run("document.querySelector('[aria-label=\"Another solver\"]').focus()")
+        browser.keys(*"nothing", ENTER)
+        assert "nothing" in browser.wait("return document.querySelector('.solver .problem')?.textContent")
+        browser.click("[aria-label='Remove nothing']")
+        browser.click("#tab-iterations")
+        browser.wait("return document.querySelector('#panel-iterations .player')")
+        browser.wait("return document.querySelector('#panel-iterations .u-over')")
+        assert browser.run("return document.querySelector('#colour-by').value") == "iteration"
+        browser.click("#tab-plan")
+        assert "width" in browser.wait("return document.querySelector('#panel-plan .figures')?.textContent")
+        browser.click("#tab-symmetry")
+        browser.wait("return document.querySelector('#panel-symmetry .note:not(.busy)')")
+        browser.click("#tab-inspect")
+        assert browser.run("return document.querySelector('#colour-by').value") == "marginal"
+    browser.complaints()  # The refused solver is one of them.
+
+
+def test_a_grid_of_6400_variables_is_fluid(browser: Browser) -> None:
+    with served(ModelSession(ef.generators.ising_grid(80, 80, seed=1), solver="bp(iterations=3)")) as url:
+        browser.open(url)
+        time = browser.run_async(
+            """
+            const done = arguments[0], stage = equifactorStage, times = [];
+            stage.camera.zoom(3);
+            const step = (now) => {
+              times.push(now);
+              stage.camera.pan(4, 3);
+              if (times.length < 30) requestAnimationFrame(step);
+              else done((times.at(-1) - times[0]) / (times.length - 1));
+            };
+            setTimeout(() => requestAnimationFrame(step), 400);
+            """
+        )
+    print(f"a frame of a moving grid of 80 by 80 takes {time:.1f} ms")
+    assert 0 < time < 500
+
+
+def test_hostile_names_stay_names(browser: Browser, tmp_path: Path) -> None:
+    variables = {name: [f"{name} 0", f"{name} 1"] for name in HOSTILE}
+    pairs = [((a, b), [[2.0, 1.0], [1.0, 3.0]]) for a, b in itertools.pairwise(HOSTILE)]
+    session = quick_session(ef.FactorGraph(variables, pairs, name=HOSTILE[0]))
+    export(Viewer(session), str(tmp_path / "page.html"))
+    with served(session) as url:
+        for address in (url, (tmp_path / "page.html").as_uri()):
+            browser.open(address)
+            for variable, name in enumerate(HOSTILE):
+                choose(browser, variable)
+                assert browser.run("return document.querySelector('#panel-inspect h2').textContent") == name
+            browser.click(".state[data-state='0']")
+            browser.wait("return document.querySelectorAll('.observed li').length === 1")
+            browser.click("#tab-symmetry")
+            assert browser.run("return window.hacked") is None
+            assert browser.run("return document.querySelectorAll('img').length") == 0
+            assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_exported_file_answers_from_disk(browser: Browser, tmp_path: Path) -> None:
+    graph = sprinkler()
+    path = tmp_path / "page.html"
+    export(Viewer(quick_session(graph, evidence={5: 1})), str(path))
+    browser.open(path.as_uri())
+    choose(browser, 1)
+    browser.click(".state[data-state='0']")
+    choose(browser, 3)
+    answer = ef.solve(graph, solver="exact", evidence={5: 1, 1: 0})
+    assert shown_marginals(browser) == [round(float(p), 4) for p in answer.marginals[3]]
+    assert browser.run("return document.querySelector('.state').disabled")
+    assert "has no answers" in browser.run("return document.querySelector('.states .note').textContent")
+    browser.click("#undo")
+    browser.wait("return !document.querySelector('.state').disabled")
+    browser.click("#tab-plan")
+    browser.wait("return document.querySelector('#panel-plan .figures')")
+    assert (
+        browser.run("return performance.getEntriesByType('resource').filter(e => !e.name.startsWith('data:')).length")
+        == 0
+    )
+
+
+def test_the_keyboard_is_enough(browser: Browser) -> None:
+    with served(ModelSession(sprinkler(), solver="exact")) as url:
+        browser.open(url)
+        browser.keys("/")
+        browser.keys(*"rain")
+        browser.wait("return document.querySelectorAll('.hits li').length > 0")
+        browser.keys(ENTER)
+        assert browser.run("return document.activeElement.id") == "graph"
+        assert browser.run("return document.querySelector('#panel-inspect h2').textContent") == "rain"
+        browser.keys(ENTER)
+        browser.wait("return document.querySelector('.observed li')?.textContent.startsWith('rainno')")
+        browser.keys("2")
+        browser.wait("return document.querySelector('.observed li')?.textContent.startsWith('rainyes')")
+        browser.keys(RIGHT, DOWN)
+        assert browser.run("return document.querySelector('#panel-inspect h2').textContent") != "rain"
+        browser.keys("z", "z", held=CONTROL)
+        browser.wait("return document.querySelectorAll('.observed li').length === 0")
+        reached = set()
+        for _ in range(30):
+            browser.keys(TAB)
+            reached.add(browser.run("const e = document.activeElement; return e.id || e.className"))
+        assert {"colour-by", "tab-inspect", "state", "theme", "help"} <= reached
+        browser.keys("?")
+        browser.wait("return document.querySelector('dialog').open")
+        browser.keys(ESCAPE)
+        browser.wait("return !document.querySelector('dialog').open")
+
+
+def test_light_and_dark_can_be_read(browser: Browser) -> None:
+    """Every pair of text and ground has the contrast that level AA of the WCAG asks for."""
+    script = """
+        const light = (name) => {
+          const probe = document.createElement('span');
+          probe.style.color = `var(${name})`;
+          document.body.append(probe);
+          const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map((part) => {
+            const c = part / 255;
+            return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+          });
+          probe.remove();
+          return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+        };
+        const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        const found = [['--on-accent', '--accent', contrast(light('--on-accent'), light('--accent'))]];
+        for (const ink of ['--ink', '--muted', '--accent', '--bad', '--good', '--warn'])
+          for (const ground of ['--paper', '--panel', '--raised'])
+            found.push([ink, ground, contrast(light(ink), light(ground))]);
+        return found;
+    """
+    with served(ModelSession(sprinkler(), solver="exact")) as url:
+        for theme in ("dark", "light"):
+            browser.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
+            browser.open(url)
+            assert browser.run("return document.documentElement.dataset.theme") == theme
+            assert [pair for pair in browser.run(script) if pair[2] < 4.5] == []
+        browser.click("#theme")
+        assert browser.run("return document.documentElement.dataset.theme") == "dark"
+        browser.click("#theme")
+        browser.run("localStorage.clear()")
+
+
+def test_nothing_is_asked_outside_of_this_server(browser: Browser) -> None:
+    with served(ModelSession(sprinkler(), solver="exact")) as url:
+        browser.open(url)
+        names = browser.run("return performance.getEntriesByType('resource').map(e => e.name)")
+        assert len(names) > 20
+        assert all(name.startswith((url, "data:")) for name in names)
+        refused = browser.run_async(
+            "const done = arguments[0]; fetch('http://127.0.0.1:9/').then(() => done('went'), () => done('refused'));"
+        )
+        assert refused == "refused"
+    assert any("Content Security Policy" in line for line in browser.complaints())
+
+
+def test_training_logs_grow_while_they_are_watched(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    lines = [json.dumps({"epoch": n, "loss": 1 / (n + 1), "validation": 2 / (n + 1)}) + "\n" for n in range(30)]
+    log.write_text("".join(lines[:10]))
+    with served(TrainingLogs(log)) as url:
+        browser.open(url)
+        assert "10 rows" in browser.wait("return document.querySelector('.items')?.textContent")
+        assert browser.run("return document.querySelectorAll('.u-over').length") == 2
+        log.write_text("".join(lines))
+        browser.wait("return document.querySelector('.items').textContent.includes('30 rows')")
+
+
+def test_results_lead_into_a_model_and_back(browser: Browser, tmp_path: Path) -> None:
+    common = {"collection": "grids", "family": "grids", "task": "MAR", "time_limit": 5.0, "status": "converged"}
+    (tmp_path / "grids").mkdir()
+    rows = []
+    for n in range(3):
+        write_graph(ef.generators.ising_grid(2, 3, seed=n), tmp_path / "grids" / f"grid{n}.uai")
+        for solver in ("bp", "trw"):
+            row = {
+                "instance": f"grid{n}",
+                "solver": solver,
+                "seconds": 0.1 + n,
+                "score": 90.0 - n,
+                "error": 0.1 / (n + 1),
+            }
+            rows.append({**common, **row, "overrun": 0.0, "split": None})
+    (tmp_path / "results.json").write_text(json.dumps({"command": "equifactor evaluate", "rows": rows}))
+    with served(ResultsFolder(tmp_path, tmp_path / "grids")) as url:
+        browser.open(url)
+        assert browser.run("return document.querySelectorAll('.scatter .point').length") == 3
+        assert browser.run("return document.querySelectorAll('.u-over').length") == 1
+        browser.click("section:last-child th:nth-child(2) button")
+        assert browser.run("return document.querySelector('[aria-sort]').ariaSort") == "ascending"
+        browser.click("section:last-child td .link")
+        browser.wait("return document.documentElement.dataset.ready === 'model'")
+        assert "grid" in browser.run("return document.querySelector('#title').textContent")
+        browser.click("#back")
+        browser.wait("return document.documentElement.dataset.ready === 'results'")
