@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import warnings
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -83,8 +84,8 @@ def test_names_in_examples_exist(page: str) -> None:
     """Also in examples that are too slow to run, or need data or a GPU."""
     for example in examples(page):
         for node in ast.walk(ast.parse(example)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ef":
-                assert hasattr(ef, node.attr), node.attr
+            if isinstance(node, ast.Attribute) and re.fullmatch(r"ef(\.\w+)+", ast.unparse(node)):
+                attrgetter(ast.unparse(node).partition(".")[2])(ef)  # raises if a name does not exist
 
 
 def test_the_layer_of_belief_propagation_has_gradients() -> None:
