@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import warnings
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -82,8 +84,8 @@ def test_names_in_examples_exist(page: str) -> None:
     """Also in examples that are too slow to run, or need data or a GPU."""
     for example in examples(page):
         for node in ast.walk(ast.parse(example)):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ef":
-                assert hasattr(ef, node.attr), node.attr
+            if isinstance(node, ast.Attribute) and re.fullmatch(r"ef(\.\w+)+", ast.unparse(node)):
+                attrgetter(ast.unparse(node).partition(".")[2])(ef)  # raises if a name does not exist
 
 
 def test_the_layer_of_belief_propagation_has_gradients() -> None:
@@ -92,3 +94,30 @@ def test_the_layer_of_belief_propagation_has_gradients() -> None:
     names: dict[str, object] = {}
     run("learned", example, names)
     assert names["tables"].grad.isfinite().all()
+
+
+@pytest.fixture
+def public_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder `models` of the form of the public collections, with one small grid."""
+    graph = ef.generators.ising_grid(3, 3, seed=0)
+    folder = tmp_path / "models" / "Grids"
+    folder.mkdir(parents=True)
+    ef.write_graph(graph, folder / "small.uai")
+    best = ef.solve(graph, "MAP", "exact").log_score
+    entry = {"collection": "Grids", "name": "small", "split": "test", "map_log_score": best}
+    (folder.parent / "index.json").write_text(json.dumps([entry]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("public_models")
+def test_public_models_are_read_as_on_their_page(capsys: pytest.CaptureFixture[str]) -> None:
+    run("data", examples("data")[0], {})
+    assert capsys.readouterr().out.startswith("Grids/small test None ")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("public_models")
+def test_solvers_are_compared_as_on_their_page() -> None:
+    names: dict[str, object] = {}
+    run("evaluate", examples("evaluate")[0], names)
+    assert names["rows"]
