@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower
@@ -27,7 +26,11 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
 
 
-_DECODING = 0.3  # Seconds of decoding per second of sweeping, at most. Chosen by hand.
+_FIRST_DECODING = 5  # Sweeps before the first decoding after that of the start. Chosen by hand.
+# Sweeps from one decoding to the next, at most. One decoding takes as long as 10 to 50 sweeps on grids and random
+# graphs, or as 3 to 6 sweeps with cycles. Sweeps are counted, and not seconds, so that a call can be repeated.
+_DECODING_INTERVAL = 64
+_DECODING_INTERVAL_WITH_CYCLES = 10
 _RANDOM_DECODINGS = 10  # Decodings in random orders when the bound has stalled. Chosen by hand.
 _PATIENCE = 10  # Sweeps over which the bound must fall by the tolerance. Chosen by hand.
 # The same number of sweeps with cycles: the bound may fall slowly until new cycles are found. Chosen by hand.
@@ -56,7 +59,7 @@ class Mplp(GraphSolver):
         """Sweep over factors, decode, and compare, until the gap is closed."""
         from equifactor.solvers.duals.ascent import FactorAscent
 
-        limits = GapLimits(self.iterations, self.gap, _PATIENCE, self.tolerance)
+        limits = GapLimits(self.iterations, self.gap, _PATIENCE, self.tolerance, _DECODING_INTERVAL)
         return close_gap(FactorAscent(compile(graph)), limits, context)
 
 
@@ -85,7 +88,8 @@ class Srmp(GraphSolver):
         from equifactor.solvers.duals.cycle_ascent import CycleAscent
 
         patience = _PATIENCE_WITH_CYCLES if self.cycles else _PATIENCE
-        limits = GapLimits(self.iterations, self.gap, patience, self.tolerance)
+        interval = _DECODING_INTERVAL_WITH_CYCLES if self.cycles else _DECODING_INTERVAL
+        limits = GapLimits(self.iterations, self.gap, patience, self.tolerance, interval)
         if not self.cycles:
             return close_gap(VariableAscent(compile(graph)), limits, context)
         lowered = lower(graph, "max")  # cycles are searched for among pair tables
@@ -119,6 +123,7 @@ class GapLimits:
     gap: float  # a difference of bound and score up to this share of the bound counts as a proof
     patience: int  # the bound has stalled when it has not fallen over this many sweeps
     tolerance: float  # a fall up to this share of the bound does not count as a fall
+    decoding: int  # most sweeps from one decoding to the next
 
 
 def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
@@ -128,14 +133,14 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
     lowest = dual.bound
     stall = Stall(limits.patience, share_of_bound=limits.tolerance)
     stall.add(lowest)
-    sweeping = 0.0  # time of all sweeps, in seconds
-    done = 0
+    done, next_decoding = 0, _FIRST_DECODING  # in sweeps
     status: Status | None = None
     while status is None:
         stalled = stall.stalled()
         last = stalled or done >= limits.iterations or context.clock.stopped
-        if done and (best.seconds <= _DECODING * sweeping or last):
+        if done and (done >= next_decoding or last):
             best.update()
+            next_decoding = done + min(done, limits.decoding)
         if stalled:  # several states may share a maximum: other orders break the ties in other ways
             rng = np.random.default_rng(context.seed)
             for _ in range(_RANDOM_DECODINGS):
@@ -149,9 +154,7 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
         elif last:
             status = context.clock.status or Status.ITERATION_LIMIT
         else:
-            start = Clock.now()
             bound = dual.sweep()
-            sweeping += Clock.now() - start
             done += 1
             if bound == -np.inf:  # `isneginf` is slow on a single number
                 return zero_by_exclusion(dual.flat.graphs[0])
@@ -176,17 +179,14 @@ class _Best:
         self.dual = dual
         self.assignment: IntArray | None = None
         self.score = -np.inf
-        self.seconds = 0.0  # time spent on decoding
 
     def update(self, rng: np.random.Generator | None = None) -> None:
-        start = Clock.now()
         flat = self.dual.flat
         for states in self.dual.candidates(rng):
             assignment = flat.assignments(states)[0]
             score = flat.graphs[0].log_score(assignment)
             if self.assignment is None or score > self.score:
                 self.assignment, self.score = assignment, score
-        self.seconds += Clock.now() - start
 
     def meets(self, bound: float, gap: float) -> bool:
         return bound - self.score <= gap * max(1.0, abs(bound))
