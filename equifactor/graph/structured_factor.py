@@ -125,7 +125,7 @@ class StructuredFactor(ABC):
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
         """Add small tables over auxiliary variables for factors whose own table is not small; most kinds make chains.
 
-        A kind that does not define it gets its own tables, which raise `ModelError` where they are too large.
+        A kind that does not define it gets its own tables, which raise `ModelError` if they are too large.
         """
         builder.add_tables(cls, rows)
 

@@ -250,7 +250,7 @@ def sets_of(given: Any) -> Any:
 
 
 def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
-    """Return [B, V] the observed states of every set, -1 where free; None where some set holds weights.
+    """Return [B, V] the observed states of every set, -1 where free; None if some set holds weights.
 
     Args:
         structure: of the graph.
@@ -275,7 +275,7 @@ def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
 
 
 def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, tuple[int, int]]) -> bool:
-    """Write the states of one set into its row [V]; False where it holds weights, which are checked alone.
+    """Write the states of one set into its row [V]; False if it holds weights, which are checked elsewhere.
 
     Pairs of variable and state that have been read before are in `known` and not read again: most sets repeat them.
     """
