@@ -124,7 +124,7 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
 def lower_all(
     graphs: Sequence[FactorGraph], semiring: Semiring = "sum", *, keep_compiled: bool = False
 ) -> list[LoweredGraph]:
-    """Return `lower` of several graphs. Graphs with equal structures share one structure, which makes batches faster."""
+    """Return `lower` of several graphs; graphs with equal structures share one, which makes batches faster."""
     found: list[Structure] = []
     answers = []
     for graph in graphs:

@@ -141,8 +141,8 @@ def without_impossible_states(graphs: Sequence[FactorGraph]) -> list[ReducedGrap
     """Return each graph without impossible states; None if no assignment is possible by inspection.
 
     A state is impossible if some factor is zero for it at all remaining states of the factor's other variables.
-    Removing it may make others impossible, so the search goes on until nothing changes (arc consistency; for clauses unit
-    propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions. A
+    Removing it may make others impossible, so the search goes on until nothing changes (arc consistency; for clauses
+    unit propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions. A
     variable with one state left is observed and keeps its states, so that what is observed reads the same in both
     graphs. Graphs that lose the same states of one structure share the smaller structure too.
     """

@@ -33,6 +33,7 @@ class StructuredFactor(ABC):
     moves: ClassVar[str] = ""  # "module:function" that returns the `MoveRows` of its factors; needed with kernels.
     tensors: ClassVar[str] = ""  # "module:Class" of its `KindTensors`; without it torch takes small dense tables.
     comparison: ClassVar[str] = ""  # "module:Class" of its `KindComparison`; without it dense tables are compared.
+    learning: ClassVar[str] = ""  # "module:Class" of its `KindLearning`; without it EM does not learn its factors.
     # Whether the log value of some assignment is not a multiple of one of the log values. Such a factor can be zero
     # although no log value is -inf, and log values times c are not those of its power c.
     nonlinear_values: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Noisy-or: an effect that each active cause brings about unless it is inhibited, and that may occur without a cause."""
+"""Noisy-or: an effect that each active cause brings about unless it is inhibited, or that occurs without a cause."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ class NoisyOr(StructuredFactor):
     moves = "equifactor.factors.noisy_or.noisy_or_moves:noisy_or_moves"
     tensors = "equifactor.factors.noisy_or.noisy_or_tensors:NoisyOrTensors"
     comparison = "equifactor.factors.noisy_or.noisy_or_comparison:NoisyOrComparison"
+    learning = "equifactor.factors.noisy_or.noisy_or_learning:NoisyOrLearning"
     nonlinear_values = True
     searches_maxima = True
     lowered_by_chance = True
