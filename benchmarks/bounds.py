@@ -72,7 +72,7 @@ def main() -> None:
         vars(clock)["time"] = SimpleNamespace(perf_counter=time.process_time)
     for graph in (ef.generators.ising_grid(6, 6, seed=0), ef.generators.random_graph(8, 14, card=(2, 4), seed=0)):
         for name in ("mini-buckets(entries=8, iterations=20)", "trw", "meanfield"):
-            ef.solve(graph, "PR", name)  # Imports and kernels are loaded outside of the limits.
+            ef.solve(graph, "PR", name)  # Imports and kernels are loaded outside the limits.
     rows: list[list[BoundsRow]] = []
     for instance in chosen(settings.collection, settings.models, settings.most):
         rows.append([compared(instance, limit, settings.memory) for limit in settings.limits])

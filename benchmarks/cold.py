@@ -36,7 +36,7 @@ def commands(model: Path) -> dict[str, list[str]]:
 
 
 def measure(model: Path, clock: Callable[[], float], tree: Path) -> dict[str, float]:
-    """Return the seconds of one run of each command, outside of both checkouts."""
+    """Return the seconds of one run of each command, outside both checkouts."""
     seconds = {}
     for name, command in commands(model).items():
         start = clock()

@@ -29,33 +29,33 @@ EXTRAS = {
 
 
 def is_installed(package: str) -> bool:
-    """Whether a package can be imported; it is not imported to see that."""
+    """Return whether a package can be imported, without importing it."""
     if package in sys.modules:
         return sys.modules[package] is not None
     return find_spec(package) is not None
 
 
 def missing(package: str, function: str) -> MissingPackageError:
-    """The error of `function`, which needs a package that is not installed."""
+    """Return the error of `function`, which needs a package that is not installed."""
     extra = EXTRAS.get(package)
     way = f"pip install {package}" if extra is None else f'pip install "equifactor[{extra}]"'
-    if extra == "interop":  # Whoever exchanges models with one package seldom wants them all.
+    if extra == "interop":  # Users exchange models with one package more often than with all.
         way = f"pip install {package}, or {way} for all packages that models are exchanged with"
     return MissingPackageError(f"{function} needs {package}: {way}")
 
 
 def explained(error: ModuleNotFoundError, function: str) -> Exception:
-    """What to raise where `function` met the error: a sentence for a package of an extra, the error itself else."""
+    """Return the error to raise in `function`: how to install a package of an extra, otherwise the error itself."""
     package = (error.name or "").partition(".")[0]
     return missing(package, function) if package in EXTRAS else error
 
 
 def needed(module: str, function: str) -> Any:
-    """A module of another package, which `function` needs; raises `MissingPackageError` where it is not installed."""
+    """Return a module that `function` needs; raise `MissingPackageError` if its package is not installed."""
     package = module.partition(".")[0]
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package:
-            raise  # the package is there, and something that it needs itself is not
+            raise  # The package is installed, but something that it needs is not.
         raise missing(package, function) from None

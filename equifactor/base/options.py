@@ -1,6 +1,6 @@
 """Settings of solvers, methods, networks and training runs: how they are declared, checked, read from text and printed.
 
-A setting is a field of a frozen dataclass, made by `option`. Its text form is `name=value`. A method is such a
+A setting is a field of a frozen dataclass, made by `option`. Its text form is `name=value`. A method is a frozen
 dataclass with a name, and its text form is `bp(damping=0.5, iterations=50)`. `parse_method` reads the text form, with
 further settings as keywords, and `format_method` prints it.
 """

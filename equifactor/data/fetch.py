@@ -146,7 +146,7 @@ def _unpack(data: bytes, path: str, folder: Path) -> None:
         try:
             for name, handle in _members(archive, path):
                 if name.endswith(_WANTED):
-                    # Folders in the name are dropped, so that no member can be written outside of this folder.
+                    # Folders in the name are dropped, so that no member can be written outside this folder.
                     write_bytes(folder / Path(name).name, handle.read(_MAX_BYTES))
         except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
             raise FormatError(f"{path}: the archive is damaged ({error}). Try again.") from None

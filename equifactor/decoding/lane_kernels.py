@@ -25,11 +25,11 @@ add, subtract, multiply, multiply_add = OPS.add, OPS.subtract, OPS.multiply, OPS
 # Rows of LaneState.counter: number of the shot, number of its leg, iterations of the leg and of the shot, and number of
 # legs that met the syndrome.
 SHOT, LEG, ITERATION, TOTAL, SOLUTIONS = range(5)
-NUM_COUNTERS = 5
+NUM_COUNTERS = 5  # The number of rows of LaneState.counter, SHOT to SOLUTIONS.
 # Entries of `progress`: the next shot in the queue, failed shots so far, lanes that hold a shot, and the row of
 # LaneState.posterior that holds the present posteriors.
 CURSOR, FAILED, LIVE, SIDE = range(4)
-NUM_PROGRESS = 4
+NUM_PROGRESS = 4  # The number of entries of `progress`, CURSOR to SIDE.
 _ONE = np.uint32(1)
 _UNIT = 1.0 / 2**53  # The distance of neighbouring numbers that `_uniform` returns.
 

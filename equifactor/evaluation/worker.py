@@ -2,7 +2,7 @@
 
 Run as `python -m equifactor.evaluation.worker`. It ends when stdin ends or its parent process is gone. A row holds the
 answer but not its score, which the caller computes. Before the first job of a solver a tiny model is solved, so that
-kernels are loaded or compiled outside of the measured time.
+kernels are loaded or compiled outside the measured time.
 """
 
 from __future__ import annotations

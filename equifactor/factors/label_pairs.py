@@ -59,7 +59,7 @@ class LabelPair(StructuredFactor):
 
     @staticmethod
     def labels_of_row(card: tuple[int, ...], words: IntArray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """Return the labels as a user would give them; None where they are the states themselves."""
+        """Return the labels as a user would give them; None if they are the states themselves."""
         first, second = words[: card[0]], words[card[0] :]
         if card[0] == card[1] and np.array_equal(words, np.tile(np.arange(card[0]), 2)):
             return None
@@ -95,7 +95,7 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """Return a table over the free variable where the other is observed, a constant where both are."""
+        """Return a table over the free variable if the other is observed, a constant if both are observed."""
         seen = (states >= 0).reshape(-1, 2)
         whole = np.flatnonzero(~seen.any(axis=1))
         parts = [(whole, rows.take(whole))]

@@ -124,7 +124,7 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
 def lower_all(
     graphs: Sequence[FactorGraph], semiring: Semiring = "sum", *, keep_compiled: bool = False
 ) -> list[LoweredGraph]:
-    """Return `lower` of several graphs; graphs that end up with equal structures share one, as batches like to."""
+    """Return `lower` of several graphs; graphs with equal structures share one, which makes batches faster."""
     found: list[Structure] = []
     answers = []
     for graph in graphs:
@@ -141,7 +141,7 @@ def lower_all(
 
 
 def _names(s: Structure, num_vars: int) -> tuple[str, ...] | None:
-    """Return the names of the original and new ones that none of them has."""
+    """Return the names of the original variables, and new names that differ from them for the auxiliary ones."""
     if s.variable_names is None:
         return None
     prefix = "aux"

@@ -26,7 +26,7 @@ def variable_to_factor(edges, msg, total, zeros):
 def reduce_tables(layout, kinds, log_phi, values, is_max):
     """Return [F] log-sum-exp (or maximum) over each table of log_phi plus the edge-state values [S] of its slots.
 
-    `kinds` are the fields of `KindRows`, or None where all factors are tables. A maximum is never too low.
+    `kinds` are the fields of `KindRows`, or None if all factors are tables. A maximum is never too low.
     """
     layout = Layout(*layout)
     factors, slots = layout.factors, layout.slots

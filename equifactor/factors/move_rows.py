@@ -31,7 +31,7 @@ class MoveRows:
     high: FloatArray  # [N] No value is higher.
     can_vanish: bool  # Some factor may be zero.
     keys: IntArray | None = None  # One per value but the first of each factor.
-    labels: IntArray | None = None  # Those that turns of 2 and more point to.
+    labels: IntArray | None = None  # The labels that turns of 2 and more point to.
 
 
 def counted_moves(rows: FactorRows, sign: IntArray, low: FloatArray, high: FloatArray) -> MoveRows:

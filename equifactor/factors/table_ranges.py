@@ -26,7 +26,7 @@ def message_floor(flat: FlatGraph[Any]) -> Any:
     message can grow in this way, and the floor is -inf.
 
     Returns:
-        a number, or a tensor [] where the graph is one of tensors: nothing waits for the device.
+        a number, or a tensor [] for a graph of tensors, so that nothing waits for the device.
     """
     if not flat.has_zeros:
         return -math.inf

@@ -38,7 +38,7 @@ def check_range(log_phi: FloatArray, advice: str) -> None:
     bad = (log_phi > _LOG_MAX) | ((log_phi < _LOG_MIN) & (log_phi != -np.inf))
     if bad.any():
         raise ModelError(
-            f"A potential is exp({log_phi[int(np.argmax(bad))]:.6g}), outside of the range of 64-bit numbers "
+            f"A potential is exp({log_phi[int(np.argmax(bad))]:.6g}), outside the range of 64-bit numbers "
             f"(exp(-708) to exp(709)). {advice}"
         )
 

@@ -90,7 +90,7 @@ def _read_factor(words: Words, a: int, tables: DenseTables, card_of_label: dict[
 def write_fg(graph: FactorGraph, path: PathLike) -> None:
     """Write a libDAI factor graph; potentials read back to the same logarithms if a float has that logarithm.
 
-    The format has no variables outside of factors. A variable without a factor gets a factor of ones, and an observed
+    The format has no variables outside factors. A variable without a factor gets a factor of ones, and an observed
     variable a factor that is zero in all other states; neither changes any answer. Variable names are written if they
     can be labels, that is whole numbers in ascending order. Structured factors become dense tables. Raises
     `ModelError` if one of them would have more than 2^20 entries.

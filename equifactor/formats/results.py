@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import IntArray
 
-_LN_10 = math.log(10.0)
+_LN_10 = math.log(10.0)  # Result files hold logarithms of base 10.
 # How far the sum of the probabilities of a variable may be from 1: published answers have few digits.
 _SUM_TOLERANCE = 0.01
 

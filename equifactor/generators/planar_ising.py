@@ -20,7 +20,7 @@ def planar_ising(
     """Draw a spin glass on a grid of any size, without wrap and with fields on the first column only.
 
     Without fields, Z of a planar Ising model is the square root of a determinant over directed edges [KacWard52]. A
-    field is a coupling to one more spin that is fixed up. Placed outside of the grid, beside the first column, this
+    field is a coupling to one more spin that is fixed up. Placed outside the grid, beside the first column, this
     spin leaves the graph planar. This gives ln Z, and as its derivative by the fields the mean of each spin of the
     first column. The matrix is banded by columns and is eliminated column by column: O(cols * rows^3).
 

@@ -120,7 +120,7 @@ class _Parts:
     table_ptr: IntArray  # [F+1]
     log_phi: FloatArray  # [T]
     graph_ptr: dict[Axis, IntArray]
-    kinds: FactorKinds | None  # None where all factors are tables
+    kinds: FactorKinds | None  # None if all factors are tables
 
 
 def _concatenate(batch: tuple[FactorGraph, ...]) -> _Parts:
@@ -155,7 +155,7 @@ def _concatenate(batch: tuple[FactorGraph, ...]) -> _Parts:
 
 
 def _concatenate_kinds(structures: Sequence[Structure], factors_ptr: IntArray) -> FactorKinds | None:
-    """Return the kinds of all factors of all graphs; None where all are tables."""
+    """Return the kinds of all factors of all graphs; None if all are tables."""
     if all(s.kinds is None for s in structures):
         return None
     kinds = [s.kinds or tables_only(s.num_factors) for s in structures]

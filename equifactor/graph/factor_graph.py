@@ -114,8 +114,8 @@ class FactorGraph:
 
         Args:
             variables: as for `FactorGraph`: cardinalities [V], or a mapping from name to states.
-            scopes: variable numbers [F, k] where all factors have k variables, else flat [E] with `scope_ptr`.
-            phi: all tables [T] one after the other in C order, or [F, d1, .., dk] where they have one shape.
+            scopes: variable numbers [F, k] if all factors have k variables, otherwise flat [E] with `scope_ptr`.
+            phi: all tables [T] one after the other in C order, or [F, d1, .., dk] if they have one shape.
             scope_ptr: [F+1], the scope of factor a is `scopes[scope_ptr[a] : scope_ptr[a + 1]]`.
             log: whether the tables hold natural logarithms; `-inf` is a true zero.
             name: the name of the graph.
@@ -178,7 +178,7 @@ class FactorGraph:
     def log_table(self, factor: int) -> FloatArray:
         """Return the log table of one factor with one axis per scope variable, as a read-only view.
 
-        The table of a factor of another kind is made for the purpose; `ModelError` where it would be too large.
+        The table of a structured factor is made by this call. Raises `ModelError` if it would be too large.
         """
         a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
         if kinds is not None and kinds.kind[a]:

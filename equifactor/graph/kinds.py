@@ -31,7 +31,7 @@ KINDS: dict[str, Any] = {
 
 
 def register_kind(cls: Kind) -> Kind:
-    """Make a kind of factor from outside of the package known under its name `cls.kind`; also a class decorator.
+    """Make a kind of factor from outside the package known under its name `cls.kind`; also a class decorator.
 
     Every solver then takes its factors, through dense tables where the kind has no compiled kernels. A class of the
     same name from the same module replaces the earlier one, as when a cell of a notebook is run again.
@@ -108,7 +108,7 @@ def has_kernels(kind: IntArray) -> bool:
 
 
 def registered_kinds(kind: IntArray) -> dict[int, type[StructuredFactor]]:
-    """Return the classes of the kinds from outside of the package among `kind` [F], by number."""
+    """Return the classes of the kinds from outside the package among `kind` [F], by number."""
     places = list(KINDS.values())
     return {n: places[n] for n in np.unique(kind).tolist() if isinstance(places[n], type)}
 

@@ -74,7 +74,7 @@ def layout_of(flat: FlatGraph[np.ndarray]) -> Layout:
 
 
 def kinds_of(flat: FlatGraph[np.ndarray]) -> KindArrays | None:
-    """Return the kinds of the factors of a compiled batch; None where all are tables."""
+    """Return the kinds of the factors of a compiled batch; None if all are tables."""
     if not flat.structured:
         return None
     if "kinds" not in flat.cache:

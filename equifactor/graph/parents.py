@@ -78,7 +78,7 @@ def is_conditional(graph: FactorGraph, a: int, slot: int) -> bool:
 
 
 def _families_or_reason(graph: FactorGraph) -> Families | tuple[str, dict[str, int]]:
-    """Return the families, or a sentence that says why there are none, with the factor or variable that it names."""
+    """Return the families, or why the graph is not a Bayesian network, with the factor or variable concerned."""
     s = graph.structure
     if s.num_factors != s.num_vars:
         return f"The graph has {s.num_factors} factors for {s.num_vars} variables.", {}

@@ -21,7 +21,7 @@ _MOST_ENTRIES = 2**24  # Tables of one shape are examined together, up to this m
 
 
 def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
-    """Return [X] states with support in every factor; None where a variable has none left, or a constant is zero.
+    """Return [X] states with support in every factor; None if a variable has none left, or a constant is zero.
 
     Factors over the same variables are looked at as one. Cost O(T log T) for a first sweep over all factors, then that
     of the factors around struck-out states: a long chain of implications costs a little for each of its links.

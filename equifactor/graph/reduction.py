@@ -138,11 +138,11 @@ class ReducedGraph:
 
 
 def without_impossible_states(graphs: Sequence[FactorGraph]) -> list[ReducedGraph | None]:
-    """Return each graph without impossible states; None where no assignment is possible by inspection.
+    """Return each graph without impossible states; None if no assignment is possible by inspection.
 
     A state is impossible if some factor is zero for it at all remaining states of the factor's other variables.
-    Striking it out may make others impossible, so it goes on until nothing moves (arc consistency; for clauses unit
-    propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions. A
+    Removing it may make others impossible, so the search goes on until nothing changes (arc consistency; for clauses
+    unit propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions. A
     variable with one state left is observed and keeps its states, so that what is observed reads the same in both
     graphs. Graphs that lose the same states of one structure share the smaller structure too.
     """
@@ -167,7 +167,7 @@ def without_observed(graph: FactorGraph) -> ReducedGraph:
 
 
 def to_free_part(graph: FactorGraph) -> ReducedGraph | None:
-    """Return the graph without impossible states and without observed variables; None where no assignment is possible.
+    """Return the graph without impossible states and without observed variables; None if no assignment is possible.
 
     What is left are variables with a choice between two states or more. Cost O(T), and next to nothing for a graph that
     has no observed variables and is known to have no impossible states.

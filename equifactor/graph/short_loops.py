@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
 
 MOST_PATHS = 2**22  # A graph with more paths of two pairs is not searched for loops. Chosen by hand.
-# A graph gets no loops of a length that brings the entries of its loops' joint tables above MOST_ENTRIES, plus
-# MORE_ENTRIES for each entry of its pair tables, so that a large grid is treated like a small one.
+# A length of loops is left out of a graph if the joint tables of all loops would then have more entries than this, plus
+# MORE_ENTRIES for each entry of a pair table. Chosen by hand.
 MOST_ENTRIES = 2**21
+# The entries of joint tables that each entry of a pair table allows, so that a large grid is treated like a small one.
+# Chosen by hand.
 MORE_ENTRIES = 32
 
 
@@ -40,7 +42,7 @@ class Rings:
 
 
 def find_rings(pairs: Pairs, clock: Clock | None = None) -> list[Rings] | None:
-    """Find every loop once, grouped by shape; None where the clock stopped the search.
+    """Find every loop once, grouped by shape; None if the clock stopped the search.
 
     All loops of one length or none are taken from each graph, so that the choice does not depend on the order of
     variables or factors, nor on what else is in the batch. Two factors on the same two variables belong to no loop.

@@ -35,7 +35,7 @@ class FactorKinds:
     words: IntArray  # [W]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the arrays, and the classes of kinds from outside of the package, whose numbers differ elsewhere."""
+        """Return the arrays, and the classes of kinds from outside the package, whose numbers differ elsewhere."""
         return {**vars(self), "registered": registered_kinds(self.kind)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -220,11 +220,11 @@ class Structure:
         return np.ones(self.num_factors, bool) if self.kinds is None else self.kinds.kind == 0
 
     def variable_name(self, variable: int) -> str:
-        """Return the name of a variable, or its number where it has none."""
+        """Return the name of a variable, or its number if it has no name."""
         return self.variable_names[variable] if self.variable_names else str(variable)
 
     def states_of(self, variable: int) -> Sequence[int | str]:
-        """Return the states of a variable by name, or by number where they have no names."""
+        """Return the states of a variable by name, or by number if they have no names."""
         names = self.state_names[variable] if self.state_names else None
         return range(int(self.card[variable])) if names is None else names
 

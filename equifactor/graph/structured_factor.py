@@ -33,6 +33,7 @@ class StructuredFactor(ABC):
     moves: ClassVar[str] = ""  # "module:function" that returns the `MoveRows` of its factors; needed with kernels.
     tensors: ClassVar[str] = ""  # "module:Class" of its `KindTensors`; without it torch takes small dense tables.
     comparison: ClassVar[str] = ""  # "module:Class" of its `KindComparison`; without it dense tables are compared.
+    learning: ClassVar[str] = ""  # "module:Class" of its `KindLearning`; without it EM does not learn its factors.
     # Whether the log value of some assignment is not a multiple of one of the log values. Such a factor can be zero
     # although no log value is -inf, and log values times c are not those of its power c.
     nonlinear_values: ClassVar[bool] = False
@@ -125,7 +126,7 @@ class StructuredFactor(ABC):
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
         """Add small tables over auxiliary variables for factors whose own table is not small; most kinds make chains.
 
-        A kind that does not define it gets its own tables, which raise `ModelError` where they are too large.
+        A kind that does not define it gets its own tables, which raise `ModelError` if they are too large.
         """
         builder.add_tables(cls, rows)
 

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """exp and log that LLVM can vectorise: 1.0 and 1.3 ns per number with AVX2 where libm takes 7 and 5.
 
-Both are accurate to about one unit in the last place on the range stated; outside of it they are wrong, so callers
+Both are accurate to about one unit in the last place on the range stated; outside it they are wrong, so callers
 clamp. `get` and `put` are array access without the tests that keep a loop from vectorising.
 """
 

@@ -7,7 +7,7 @@ Every function reads or writes the lanes `array[i : i + LANES]` of one-dimension
 from equifactor.kernels.jit import inlined
 from equifactor.kernels.vectors import vector_operations
 
-LANES = 16
+LANES = 16  # Rows of evidence that are computed side by side: two vectors of eight doubles, or four of four.
 _OPS = vector_operations("float64", LANES)
 _load, _store, _filled, _dot = _OPS.load, _OPS.store, _OPS.filled, _OPS.dot
 _add, _multiply, _divide = _OPS.add, _OPS.multiply, _OPS.divide

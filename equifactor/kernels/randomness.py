@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.kernels.jit import inlined
 
-_UNIT = 1.0 / 2**53
+_UNIT = 1.0 / 2**53  # The distance of neighbouring numbers that `random_unit` returns.
 _BELL = 3.0**0.5 / 65536.0  # a sum of four uniforms on [0, 1) has variance 1/3
 
 

@@ -132,7 +132,7 @@ def _run(graph: FactorGraph, task: Task, title: str, solver: Any, settings: dict
 def _reference(
     against: str | Result, rows: list[ComparedSolver], graph: FactorGraph, task: Task
 ) -> tuple[Result | None, str]:
-    """The answer that others are compared with, None where there is none, and its title."""
+    """Return the answer that others are compared with, or None if its solver failed, and its title."""
     if isinstance(against, str):
         return next(row.result for row in rows if row.title == against), against
     if against.graph.card.tolist() != graph.card.tolist():

@@ -71,7 +71,7 @@ def _bars(result: Result, chosen: IntArray, note: str, ax: Axes | None, title: s
         place += 0.5 if len(states) > 1 else 0.15
         shown += 1
     if not rows:
-        raise ModelError("there are no variables to draw: `variables` is empty or all variables are observed")
+        raise ModelError("No variable can be drawn: `variables` is empty or all variables are observed.")
     at, p, errors, colours = zip(*rows, strict=True)
     ax = axes_or_new(ax, 6.4, 1.1 + 0.24 * place)
     ax.barh(at, p, color=colours, height=0.8, xerr=errors if spread is not None else None, error_kw={"ecolor": INK})

@@ -63,7 +63,7 @@ def _numbered_by_rows(pairs: IntArray, free: BoolArray) -> Grid | None:
 
 
 def _wraps(low: IntArray, step: IntArray, free: BoolArray) -> bool | None:
-    """Return whether the pairs form a torus over the free variables [rows, cols]; None if they form no grid either.
+    """Return whether the pairs form a torus over the free variables [rows, cols]; None if they form neither.
 
     A pair is given by its lower number and by the step to the higher one.
     """

@@ -1,4 +1,4 @@
-"""Solvers from outside of this package: from installed packages (entry points), and from files on the command line.
+"""Solvers from outside this package: from installed packages (entry points), and from files on the command line.
 
 A package lists its solvers in the group `equifactor.solvers` of its entry points. A file registers its solvers with
 the decorator `register` when it is loaded. Entry points are read only when an unknown solver name is looked up.
@@ -162,7 +162,7 @@ def definition_site(cls: type) -> str:
 
 
 def is_foreign(cls: type) -> bool:
-    """Return whether a class comes from outside of this package."""
+    """Return whether a class comes from outside this package."""
     return cls.__module__.partition(".")[0] != _OWN
 
 

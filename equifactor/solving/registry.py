@@ -1,6 +1,6 @@
 """Solvers by name: the one table of all of them, and solvers read from text such as `bp(damping=0.5)`.
 
-A new solver, classical or learned, is one new file and one line in `SOLVERS`. A class outside of this package
+A new solver, classical or learned, is one new file and one line in `SOLVERS`. A class outside this package
 becomes known by the decorator `register`, or by an entry point of its own package (`equifactor.solving.plugins`).
 """
 

@@ -1,4 +1,4 @@
-"""A kind of factor from outside of the package, written by the recipe in CONTRIBUTING.md, in every solver."""
+"""A kind of factor from outside the package, written by the recipe in CONTRIBUTING.md, in every solver."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_numbers_that_were_floats_come_back_bit_for_bit() -> None:
 
 @pytest.mark.parametrize("value", [-720.0, 710.0])
 def test_what_a_float_cannot_hold(value: float) -> None:
-    with pytest.raises(ef.ModelError, match=r"outside of the range of 64-bit numbers .* Scale the factors first"):
+    with pytest.raises(ef.ModelError, match=r"outside the range of 64-bit numbers .* Scale the factors first"):
         linear(np.array([value]), "it")
 
 

@@ -294,7 +294,7 @@ def test_what_does_not_fit() -> None:
     wide = ef.FactorGraph([2] * 30, [(range(30), ef.Parity())])
     with pytest.raises(ef.ModelError, match=r"2\^30 entries; a DiscreteMarkovNetwork of pgmpy holds it as a table"):
         ef.interop.to_pgmpy(wide, "markov")
-    with pytest.raises(ef.ModelError, match=r"exp\(900\), outside of the range.* Scale the factors first"):
+    with pytest.raises(ef.ModelError, match=r"exp\(900\), outside the range.* Scale the factors first"):
         ef.interop.to_pgmpy(ef.FactorGraph([2], [([0], [900.0, 0.0])], log=True), "factor-graph")
 
 

@@ -1,4 +1,4 @@
-"""Solvers from outside of the package: from a file, an installed package or a program, in all commands and workers."""
+"""Solvers from outside the package: from a file, an installed package or a program, in all commands and workers."""
 
 from __future__ import annotations
 

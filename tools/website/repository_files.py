@@ -1,4 +1,4 @@
-"""Files outside of docs/ that pages link to become part of the site, so that the site needs no repository address.
+"""Files outside docs/ that pages link to become part of the site, so that the site needs no repository address.
 
 Markdown files become pages; all other files are copied.
 """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clause(SignedLiterals):
-    """At least one of its literals holds: 1 where one does; elsewhere 0, or `exp(-weight)` where a weight is given.
+    """A clause: 1 if at least one of its literals holds; otherwise 0, or `exp(-weight)` if a weight is given.
 
     Args:
         signs: for each variable whether its literal holds in state 1 (True) or in state 0 (False); all hold in state 1
@@ -52,7 +52,7 @@ class Clause(SignedLiterals):
     comparison = "equifactor.factors.clause.clause_comparison:ClauseComparison"
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """Return one log value, that of violating it; one sign per variable."""
+        """Return the log value of a violated clause, and one sign per variable."""
         value = -np.inf if self.weight is None else -_weight(self.weight)
         return np.array([value + 0.0]), read_signs(self.signs, len(card), self.kind)
 
@@ -81,7 +81,7 @@ class Clause(SignedLiterals):
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
-        """Return how far the value of violating it is from 0, the other value."""
+        """Return the distance of the log value of a violated clause from 0, its other value."""
         return np.abs(np.where(np.isneginf(rows.log_values), 0.0, rows.log_values))
 
     @classmethod
@@ -96,7 +96,7 @@ class Clause(SignedLiterals):
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """Return the last literal that can still hold has to, where the clause must."""
+        """Exclude the failing state of the last literal that can still hold, if the clause must hold."""
         pairs = possible.reshape(-1, 2)
         can_hold = pairs[np.arange(len(pairs)), rows.words]
         left = rows.sum_of_edges(can_hold.astype(np.int64))

@@ -1,4 +1,4 @@
-"""Noisy-or: an effect that each active cause brings about unless it is inhibited, and that may come by itself."""
+"""Noisy-or: an effect that each active cause brings about unless it is inhibited, or that occurs without a cause."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ class NoisyOr(StructuredFactor):
     moves = "equifactor.factors.noisy_or.noisy_or_moves:noisy_or_moves"
     tensors = "equifactor.factors.noisy_or.noisy_or_tensors:NoisyOrTensors"
     comparison = "equifactor.factors.noisy_or.noisy_or_comparison:NoisyOrComparison"
+    learning = "equifactor.factors.noisy_or.noisy_or_learning:NoisyOrLearning"
     nonlinear_values = True
     searches_maxima = True
     lowered_by_chance = True
@@ -143,7 +144,7 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def keeps_powers(cls, rows: FactorRows) -> BoolArray:
-        """Return True where the effect is absent: then the factor is a product."""
+        """Return True if the effect is known to be absent: then the factor is a product."""
         return np.asarray(rows.words[rows.word_ptr[:-1]] == OFF)
 
     @classmethod
@@ -208,7 +209,7 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """Return small ones for sums, all for maxima: in a chain causes fire at random, which changes a maximum."""
+        """Return True for small factors, and for all if maxima are asked for: causes of a chain fire at random."""
         size = rows.sum_of_edges(np.log2(rows.card))
         direct = small(rows) if semiring == "sum" else np.ones(rows.num_factors, bool)
         if direct.any() and size[direct].max() > np.log2(_MAX_TABLE):
@@ -287,7 +288,7 @@ def _inhibitor_of_edge(rows: FactorRows) -> FloatArray:
 
 
 def _headed(head: np.ndarray, rest: np.ndarray, count: IntArray) -> tuple[IntArray, np.ndarray]:
-    """Return rows of one head [N] and then `count` [N] of the rest: their pointer and all elements."""
+    """Return the pointer and the elements of rows: in each row one head [N], then `count` [N] elements of the rest."""
     ptr = ptr_of(count + 1)
     values = np.empty(int(ptr[-1]), rest.dtype)
     is_head = np.zeros(len(values), bool)

@@ -1,4 +1,4 @@
-"""Potts factors: two variables like to be in the same state, or in different ones."""
+"""Potts factors: two variables tend to be in the same state, or in different states."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Potts(LabelPair):
     """`exp(weight)` where both variables are in the same state, 1 elsewhere.
 
     Args:
-        weight: above 0 where the states attract, below where they repel; `-inf` forbids equal states.
+        weight: above 0 if equal states attract, below 0 if they repel; `-inf` forbids equal states.
         otherwise: the log value of different states; `-inf` forbids them.
         labels: a label per state for each of the two variables, if equal state numbers do not mean the same.
 

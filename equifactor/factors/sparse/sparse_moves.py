@@ -21,7 +21,7 @@ _KEY_BITS = 62  # Configurations of up to this many bits have mixed radix number
 def sparse_moves(rows: FactorRows) -> MoveRows:
     """Return the moves of sparse tables.
 
-    Keys of configurations are mixed radix numbers if these fit, and else sums of random numbers modulo 2^64.
+    Keys of configurations are mixed radix numbers if these fit, and otherwise sums of random numbers modulo 2^64.
     """
     weight = np.zeros((len(rows.card), 2), np.int64)
     fits = (rows.sum_of_edges(np.log2(rows.card)) < _KEY_BITS) & (rows.arity <= _KEY_BITS)

@@ -41,7 +41,7 @@ class FactorTree:
 
     @staticmethod
     def of(ptr: IntArray, device: torch.device) -> FactorTree:
-        """Return trees over the rows [N+1] of a flat array, of which none is empty."""
+        """Return trees over the rows of a flat array, given by their pointer [N+1]. No row may be empty."""
         levels = []
         while np.any(np.diff(ptr) > 1):
             count, size = int(ptr[-1]), np.diff(ptr)

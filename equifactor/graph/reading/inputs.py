@@ -153,7 +153,7 @@ def as_list(value: object) -> list[Any] | None:
         return None
     try:
         return list(value)
-    except Exception:  # an array without an axis has a way to be gone through, and refuses to
+    except Exception:  # such as an array without an axis, whose iterator raises
         return None
 
 

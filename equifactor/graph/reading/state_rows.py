@@ -5,7 +5,7 @@ They come as columns by name (a frame, or a file), as arrays of state numbers, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from equifactor.base.errors import FormatError, ModelError, brief
 from equifactor.base.options import did_you_mean
 from equifactor.graph.reading import observations
-from equifactor.graph.reading.inputs import listed
+from equifactor.graph.reading.inputs import as_list, listed
 from equifactor.graph.reading.observations import StateNumbers, by_variable, is_missing, named, state_number
 
 if TYPE_CHECKING:
@@ -246,11 +246,12 @@ def read_numbers(s: Structure, array: np.ndarray, source: str) -> IntArray:
 def sets_of(given: Any) -> Any:
     """Return sets of evidence as something that can be read twice: a list, unless it is a frame or an array."""
     whole = isinstance(given, (str, bytes, np.ndarray)) or is_frame(given) or observations.is_mapping(given)
-    return list(given) if isinstance(given, Iterable) and not whole else given
+    sets = None if whole else as_list(given)
+    return given if sets is None else sets
 
 
 def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
-    """Return [B, V] the observed states of every set, -1 where free; None where some set holds weights.
+    """Return [B, V] the observed states of every set, -1 where free; None if some set holds weights.
 
     Args:
         structure: of the graph.
@@ -275,7 +276,7 @@ def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
 
 
 def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, tuple[int, int]]) -> bool:
-    """Write the states of one set into its row [V]; False where it holds weights, which are checked alone.
+    """Write the states of one set into its row [V]; False if it holds weights, which are checked elsewhere.
 
     Pairs of variable and state that have been read before are in `known` and not read again: most sets repeat them.
     """

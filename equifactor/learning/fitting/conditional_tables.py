@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError
-from equifactor.factors.noisy_or import NoisyOr
 from equifactor.graph.kinds import kind_name
 from equifactor.graph.parents import ROUNDING, Families, families_of
 from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.factors.kind_learning import KindLearning
     from equifactor.graph.factor_graph import FactorGraph
     from equifactor.learning.fitting.fit_method import FitContext
-    from equifactor.learning.fitting.noisy_or_tables import NoisyOrTable
 
 Prior = float | Literal["k2", "bdeu", "none"] | None
 
@@ -34,11 +33,11 @@ class ConditionalTables:
     families: Families
     free: IntArray  # The factors that are learned.
     tied: tuple[IntArray, ...]  # [k, n] for each group: the n entries of k factors that share one table
-    noisy_ors: tuple[NoisyOrTable, ...] = ()  # Factors whose leak and inhibitors are learned instead of entries.
+    structured: tuple[KindLearning, ...] = ()  # Factors with parameters of their kind, learned instead of entries.
 
     @classmethod
     def of(
-        cls, graph: FactorGraph, context: FitContext, method: str, noisy_ors: tuple[NoisyOrTable, ...] = ()
+        cls, graph: FactorGraph, context: FitContext, method: str, structured: tuple[KindLearning, ...] = ()
     ) -> ConditionalTables:
         """Return the tables of a network, after checking its families, fixed factors and ties."""
         families = families_of(
@@ -46,7 +45,7 @@ class ConditionalTables:
         )
         s = graph.structure
         is_free = s.is_table.copy()
-        is_free[[*context.fixed, *(n.factor for n in noisy_ors)]] = False
+        is_free[[*context.fixed, *(part.factor for part in structured)]] = False
         for a in np.flatnonzero(~is_free).tolist():
             _check_fixed(graph, a, int(families.slot[a]))
         for group in context.tied:
@@ -59,7 +58,7 @@ class ConditionalTables:
         entries = [
             s.table_ptr[list(group)][:, None] + np.arange(np.diff(s.table_ptr)[group[0]]) for group in context.tied
         ]
-        return cls(graph, families, np.flatnonzero(is_free), tuple(entries), noisy_ors)
+        return cls(graph, families, np.flatnonzero(is_free), tuple(entries), structured)
 
     @cached_property
     def is_free(self) -> BoolArray:
@@ -151,8 +150,8 @@ class ConditionalTables:
             before: [T] the log tables under which the counts were expected.
         """
         log_phi = self.log_tables(self.shared(np.where(self.is_free, counts, 0.0)) + self.prior(prior))
-        for noisy_or in self.noisy_ors:
-            noisy_or.maximise(counts, _of_each_event(prior), before, log_phi)
+        for part in self.structured:
+            part.maximise(counts, _of_each_event(prior), before, log_phi)
         return log_phi
 
     def num_unseen_rows(self, counts: FloatArray) -> int:
@@ -165,12 +164,12 @@ class ConditionalTables:
         weights = self.prior(prior)
         for entries in self.tied:
             weights[entries[1:]] = 0.0
-        others = sum(noisy_or.log_prior(_of_each_event(prior), log_phi) for noisy_or in self.noisy_ors)
+        others = sum(part.log_prior(_of_each_event(prior), log_phi) for part in self.structured)
         return dot(weights, log_phi) + others
 
 
 def _of_each_event(prior: Prior) -> float:
-    """Return the count of failures, and of firings, of a cause of a noisy-or before any data."""
+    """Return the count of each outcome of a hidden event with two outcomes before any data."""
     if isinstance(prior, str):
         return {"none": 0.0, "k2": 1.0, "bdeu": 0.5}[prior]
     return 0.5 * (prior or 0.0)
@@ -187,10 +186,10 @@ def _check_fixed(graph: FactorGraph, a: int, slot: int) -> None:
     s = graph.structure
     factor = graph.factor(a)
     child = s.variable_name(int(s.scope(a)[slot]))
-    if isinstance(factor, NoisyOr) and factor.effect is None and factor.place == slot:
+    if not isinstance(factor, np.ndarray) and factor.child_slot == slot:
         return
     sums = np.exp(graph.log_table(a)).sum(axis=slot)  # of a dense table, or of a structured factor with a small one
-    if isinstance(factor, NoisyOr) or np.any(np.abs(sums - 1.0) > ROUNDING):
+    if np.any(np.abs(sums - 1.0) > ROUNDING):
         raise ModelError(
             f"Factor {a} is not learned, so it must be the distribution of {child}, which has no other factor. Its "
             f"values do not sum to 1 over {child}.",

@@ -43,8 +43,8 @@ def start_tables(cpts: ConditionalTables, data: DataRows, seed: int, run: int) -
         if run or hidden.any():
             counts[start:stop] *= rng.gamma(_NOISE, 1.0 / _NOISE, stop - start)
     log_phi = cpts.log_tables(cpts.shared(counts) + cpts.prior(1.0))
-    for noisy_or in cpts.noisy_ors:
-        scope = s.scope(noisy_or.factor)
+    for part in cpts.structured:
+        scope = s.scope(part.factor)
         noise = rng.random(len(scope)) if run or data.hidden[scope].any() else None
-        noisy_or.start(log_phi, noise)
+        part.start(log_phi, noise)
     return log_phi

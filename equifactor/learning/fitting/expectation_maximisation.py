@@ -19,7 +19,7 @@ from equifactor.learning.fitting.em_starts import start_tables
 from equifactor.learning.fitting.expected_blocks import BlockExpectation
 from equifactor.learning.fitting.fit_checkpoint import FitCheckpoint
 from equifactor.learning.fitting.fit_method import FitContext, FitMethod, Fitted
-from equifactor.learning.fitting.noisy_or_tables import as_noisy_ors, as_tables
+from equifactor.learning.fitting.learned_kinds import as_tables, with_learned
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
@@ -60,11 +60,11 @@ class ExpectationMaximisation(FitMethod):
 
     def fit(self, graph: FactorGraph, data: DataRows, context: FitContext) -> Fitted:
         """Try the starts, then run the best one to the end."""
-        dense, noisy_ors = as_tables(graph, context.fixed)
-        cpts = ConditionalTables.of(dense, context, self.name, noisy_ors)
+        dense, structured = as_tables(graph, context.fixed)
+        cpts = ConditionalTables.of(dense, context, self.name, structured)
         found = self._fit(cpts, data, context)
         message = " ".join(filter(None, (found.message, cpts.about_kept(context.fixed))))
-        return replace(found, graph=as_noisy_ors(graph, found.graph, noisy_ors), message=message)
+        return replace(found, graph=with_learned(graph, found.graph, structured), message=message)
 
     def _fit(self, cpts: ConditionalTables, data: DataRows, context: FitContext) -> Fitted:
         if self.inference == "gibbs":

@@ -15,12 +15,12 @@ from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.options import choices, parse_method
 from equifactor.base.progress import bar
 from equifactor.base.run_context import check_run
-from equifactor.factors.noisy_or import NoisyOr
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.parents import find_families
 from equifactor.graph.reading.inputs import as_list, factor_number
 from equifactor.learning.fitting.data_rows import DataRows, read_data
 from equifactor.learning.fitting.fit_method import FitContext, FitMethod, Fitted
+from equifactor.learning.fitting.learned_kinds import of_learned_kinds
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
@@ -119,9 +119,8 @@ def method_class(name: str) -> type[FitMethod]:
 def _choose(graph: FactorGraph, data: DataRows, fixed: frozenset[int]) -> str:
     if find_families(graph) is None:
         return "likelihood"
-    kinds = graph.structure.kinds
-    noisy_ors = set() if kinds is None else set(np.flatnonzero(kinds.kind == NoisyOr.number).tolist())
-    return "counts" if data.is_complete and noisy_ors <= fixed else "em"
+    needs_em = set(np.flatnonzero(of_learned_kinds(graph)).tolist()) - fixed
+    return "counts" if data.is_complete and not needs_em else "em"
 
 
 def _read_structure(structure: FactorGraph | PathLike) -> FactorGraph:

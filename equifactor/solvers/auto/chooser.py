@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.plan import Plan
 
-_FEW_STATES = 2**14  # Joint states up to which enumeration answers before the kernels of elimination are loaded.
-_EXACT_LIMIT = 0.75  # The share of the time left after which exact is stopped: another solver still needs time.
+_FEW_STATES = 2**14  # Joint states up to which enumeration answers and no kernel is loaded. Chosen by hand.
+# The share of the time left after which exact is stopped: another solver still needs time. Chosen by hand.
+_EXACT_LIMIT = 0.75
 _EXACT_SHARE = 2 / 3  # Exact starts if its estimate is at most this share of its time. Chosen by hand.
 _QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Chosen by hand.
-_SEARCH_SHARE = 0.25  # The share of the time of exact MAP for the search before it, which often proves the optimum.
-_FEW_ENTRIES = 2**22  # Dense table entries up to which search on tables in place of structured factors pays off.
+# The share of the time of exact MAP for the search before it, which often proves the optimum. Chosen by hand.
+_SEARCH_SHARE = 0.25
+# Dense table entries up to which search on tables in place of structured factors pays off. Chosen by hand.
+_FEW_ENTRIES = 2**22
 _NATIVE_SHARE = 0.4  # The share of the time for search on structured factors, if search on tables follows. By hand.
 _MESSAGE_SHARE = 0.3  # The share of the time for message passing and the network, before slower solvers. By hand.
 _UNLIMITED = 60.0  # Reference seconds that exact may take if there is no deadline. Chosen by hand.

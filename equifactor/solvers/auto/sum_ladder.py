@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from equifactor.solving.solver import SolveContext, Solver
 
 _CUTSET_SHARE = 0.8  # The share of the time left for a sum over a cutset, by its pace at the beginning. By hand.
-_ACCEPTED_OVERRUN = 4.0  # A sum starts if its estimate is at most this many times its time: zeros may make it faster.
+# A sum starts if its estimate is at most this many times its time, since zeros may make it faster. Chosen by hand.
+_ACCEPTED_OVERRUN = 4.0
 _GOOD_ERROR = 5e-4  # The standard error of marginals below which nothing else is run. Chosen by hand.
-_REGION_SHARE = 0.15  # The share of the time left for regions: the sampler after them gains more from time.
+# The share of the time left for regions: the sampler after them gains more from time. Chosen by hand.
+_REGION_SHARE = 0.15
 _MOST_TABLES = 2.0**-6  # GiB of tables for solvers after the cutset: with more, they get slower and not better.
 _BOUND_SHARE = 0.5  # The share of the time left for certified bounds on ln Z. Chosen by hand.
 _MEAN_FIELD_SHARE = 0.5  # The share of the time left for a lower bound without dense tables. Chosen by hand.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equifactor.solving.solver import SolveContext, Solver
 
 _BP_SHARE = 0.5  # The share of the time left for BP if the network may need the rest. Chosen by hand.
-_BYTES = 2500  # Bytes that the network needs for an edge state.
+_BYTES = 2500  # Bytes that the network needs for an edge state. Estimated from the sizes of its tensors.
 _MEMORY = 4 * GIB  # Bytes that the network may use. Chosen by hand.
 
 

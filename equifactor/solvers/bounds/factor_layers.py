@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BITS_MORE = 2.0  # log2 of the growth of clusters from one size to the next, or room for one variable. By hand.
 LEAST_LAYERS = 4  # Layers at least if one does not hold all factors; see `cover` for a measurement.
 _CHECK_EVERY = 4096  # Additions between two checks of the clock. Chosen by hand.
-_ROUNDING = 1e-9  # The error that is allowed in sums of logs of cardinalities.
+_ROUNDING = 1e-9  # The error that is allowed in sums of logs of cardinalities. Chosen by hand.
 
 
 class OutOfTime(Exception):  # noqa: N818 - nothing went wrong

@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
 
-_FIRST_BITS = 6.0  # log2 of the cluster entries in the trial, or room for one variable beside the largest factor.
+# log2 of the cluster entries in the trial, or room for one variable beside the largest factor. Chosen by hand.
+_FIRST_BITS = 6.0
 _TRIAL = 30  # Iterations along each order of the trial. Chosen by hand.
 _TRIAL_SHARE = 0.15  # The share of the time left that the trial of one order may take. Chosen by hand.
-_LEAST_TRIAL = 8, _TRIAL_SHARE  # An order is tried if there is time for this many iterations within this share.
-_LEAST_START = 2, 0.5  # The first order is tried if there is time for this many iterations within this share.
+# An order is tried if there is time for this many iterations within this share. Chosen by hand.
+_LEAST_TRIAL = 8, _TRIAL_SHARE
+# The first order is tried if there is time for this many iterations within this share. Chosen by hand.
+_LEAST_START = 2, 0.5
 _PART = 10  # Iterations between two turns of the lower bound. Chosen by hand.
 _PART_SHARE = 0.1  # The share of the time left that these iterations may take. Chosen by hand.
 _ROUND = 120  # Iterations at each size, which bring most of the gain. Chosen by hand.

@@ -6,13 +6,13 @@ The arguments of a block are the records of `block_program.py` as plain tuples; 
 
 import math
 
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.cutsets.block_program import Slicing
 from equifactor.solvers.elimination.cluster_tables import fill_groups, scale_log
 from equifactor.solvers.elimination.elimination_kernels import collect
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
 
-NEG_INF = -math.inf
 NO_LIMIT = 2**62  # A limit on the work of a pass, in entries, that no pass reaches.
 
 

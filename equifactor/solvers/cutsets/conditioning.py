@@ -35,7 +35,8 @@ _NOISE = 0.3  # log2 of the largest factor that changes the price of a variable,
 _LEAST_TRIES = 3  # Cutsets after which the choice may end early because all take too long. Chosen by hand.
 _TOO_LONG = 16.0  # The choice ends early if the best cutset takes this many times the time allowed. Chosen by hand.
 _MOST_STATES = 2**22  # States of a cutset, at most: the sum at each state is kept, 32 MiB.
-_ACCEPTED_OVERRUN = 2.0  # A sum starts if its estimate is at most this many times the time left: it is rough.
+# A sum starts if its estimate is at most this many times the time left, since it is rough. Chosen by hand.
+_ACCEPTED_OVERRUN = 2.0
 _SUMS_SHARE = 0.75  # The share of the time for all sums, if marginals follow. Chosen by hand.
 _TRIAL_SHARE = 0.08  # The share of the time whose pace decides whether a sum goes on. Chosen by hand.
 _SCRATCH = 1.3  # The memory of the pass down over that of the messages. Chosen by hand.

@@ -6,13 +6,12 @@
 
 import math
 
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.cutsets.block_sum_kernels import block_sum_from
 from equifactor.solvers.cutsets.cutset_levels import LevelArrays
 from equifactor.solvers.elimination.elimination_kernels import distribute
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
-
-NEG_INF = -math.inf
 
 
 @inlined

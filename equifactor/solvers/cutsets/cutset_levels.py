@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.cutsets.cutsets import Cut
 
 NEGLIGIBLE = 1e-11  # The total probability of the states of a cutset that are left out. Chosen by hand.
-MOST_CUT = 60  # Variables of a cutset above which there are too many states for any sum.
+MOST_CUT = 60  # Variables of a cutset above which there are too many states for any sum. Chosen by hand.
 
 
 class Nest(NamedTuple):

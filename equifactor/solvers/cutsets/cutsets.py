@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 _TRIES = 4  # Orders compared each time the cutset grows; few are enough, as it grows many times. Chosen by hand.
 _EFFORT = 0.3  # The planning effort for each order; see `PlanningLimits`. Chosen by hand.
-_REUSE_PRICE = 1e-9  # The price divisor of a variable that was cut before: it is cut again only if nothing else helps.
-_STEP = 8  # A new order is made after 1/8 of the variables that an order asks for; 1/2 cuts twice as many variables.
+# The price divisor of a variable that was cut before: it is cut again only if nothing else helps. Chosen by hand.
+_REUSE_PRICE = 1e-9
+# A new order is made after 1/8 of the variables that an order asks for. Measured: 1/2 cuts twice as many variables.
+_STEP = 8
 _HASTY_STEP = 2  # The same if time is short. Chosen by hand.
 _OVERSTATED = 8.0  # An order asks for fewer than this many times the bits that are cut in the end. Chosen by hand.
 _NEARLY_BEST = 0.5  # Variables are cut together if they save at least this share of the largest saving. By hand.

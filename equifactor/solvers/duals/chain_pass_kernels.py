@@ -6,7 +6,6 @@ is the best value of the slots already read, for each state of the automaton. `t
 remaining slots from each state, for each slot as it was when the pass began. Both meet at the slot whose turn it is.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +15,8 @@ from equifactor.factors.count.count_kernels import cap_of_count
 from equifactor.factors.kind_numbers import CLAUSE, COUNT, PARITY
 from equifactor.factors.kind_rows import KindRows
 from equifactor.graph.layout import ENTRY, MSG, SLOT
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, kernel
-
-NEG_INF = -math.inf
 
 
 class PassChains(NamedTuple):

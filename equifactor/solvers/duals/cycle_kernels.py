@@ -11,9 +11,8 @@ import numpy as np
 
 from equifactor.factors.factor_messages import step
 from equifactor.graph.layout import ENTRY, MSG, SLOT
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined, kernel
-
-NEG_INF = -math.inf
 
 
 @fast_kernel

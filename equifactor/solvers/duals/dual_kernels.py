@@ -9,7 +9,6 @@ out when no table entry of positive value supports it, which is a proof; a varia
 Once all messages were renewed, both sweeps leave every factor's maximum at 0, so the bound is sum_i max_x total_i(x).
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +17,9 @@ from equifactor.factors.factor_messages import max_pair, max_products, step
 from equifactor.factors.kind_rows import KIND
 from equifactor.factors.structured_kernels import structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
-from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.fastmath import NEG_INF, get, put
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.duals.chain_pass_kernels import begin_pass, chain_marginal, chain_step
-
-NEG_INF = -math.inf
 
 
 class DualArrays(NamedTuple):

@@ -10,10 +10,9 @@ two reference counts per field and call, a fifth of the time of small models.
 
 import math
 
-from equifactor.kernels.fastmath import MIN_EXP, exp_, get, put
+from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, exp_, get, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
-NEG_INF = -math.inf
 SAFE = 1e-280  # the smallest positive product that is trusted, far above where numbers lose digits
 BLOCK = 1024  # most entries of a block: 8 KB stay in the first cache
 

@@ -6,11 +6,10 @@ The arguments `groups` and `tables` are the records of `program.py`; see `elimin
 
 import math
 
-from equifactor.kernels.fastmath import bits_of, from_bits, get, put
+from equifactor.kernels.fastmath import NEG_INF, bits_of, from_bits, get, put
 from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.elimination.program import ClusterTables, FactorGroups
 
-NEG_INF = -math.inf
 WIDE = 600.0  # nats: a table whose logs span more than this is kept in logs
 _INFINITY = 0x7FF0000000000000  # the bits of the floating-point infinity
 

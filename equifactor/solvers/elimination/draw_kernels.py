@@ -4,15 +4,11 @@
 The arguments `clusters` and `tables` are the records of `program.py`, after `collect`; see `elimination_kernels.py`.
 """
 
-import math
-
-from equifactor.kernels.fastmath import MIN_EXP, exp_
+from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, exp_
 from equifactor.kernels.jit import fast_kernel
 from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.elimination.elimination_kernels import LOG
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
-
-NEG_INF = -math.inf
 
 
 @fast_kernel

@@ -17,6 +17,7 @@ import math
 
 import numpy as np
 
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.elimination.cluster_block import (
     SAFE,
@@ -43,7 +44,6 @@ from equifactor.solvers.elimination.cluster_tables import (
 )
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
 
-NEG_INF = -math.inf
 LINEAR, WATCHED, LOG = 0, 1, 2  # the ways to compute a cluster
 _ALL = 2**62  # a budget that no pass uses up
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import ClusterTables
 
-_LANES = 16  # the number of lanes of `kernels.lane_vectors`, which needs Numba to import
+_LANES = 16  # The constant LANES of `kernels.lane_vectors`, whose import would load Numba.
 _CHUNK_WORK = 2.0**27  # Cluster entries between two checks of the clock, about 0.3 s.
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.elimination.plan import Plan
 
 
-_COPIES = 4.0  # Tensors of a cluster's size that are alive at once, beside the messages.
+_COPIES = 4.0  # Tensors of a cluster's size that are alive at once, beside the messages. Estimated from the code.
 
 
 class Tangents(NamedTuple):

@@ -12,7 +12,7 @@ in logs. A row without support ends with ln Z = -inf and probabilities of zero.
 
 import math
 
-from equifactor.kernels.fastmath import bits_of, from_bits, get, put
+from equifactor.kernels.fastmath import NEG_INF, bits_of, from_bits, get, put
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.lane_vectors import (
     LANES,
@@ -30,7 +30,6 @@ from equifactor.solvers.elimination.elimination_kernels import LOG
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
 from equifactor.solvers.elimination.row_records import RowAnswers, RowLanes
 
-NEG_INF = -math.inf
 _LN2 = math.log(2.0)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
 
-LANES = 4
+LANES = 4  # Factors that are updated side by side: the doubles of one 256-bit vector.
 _OPS = vector_operations("float64", LANES)
 load, store, filled, transposed = _OPS.load, _OPS.store, _OPS.filled, _OPS.transposed
 add, multiply, multiply_add, divide, minimum = _OPS.add, _OPS.multiply, _OPS.multiply_add, _OPS.divide, _OPS.minimum

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
     """Return whether all variables are binary and all factors hard parities, clauses or unary tables.
 
-    A clause that gains so much by being violated that the gain is no linear number is left to the general engine.
+    The general engine takes clauses whose log value when violated is too large for a linear number.
     """
     if not flat.structured or np.any(np.diff(flat.var_ptr) != 2):
         return False

@@ -51,7 +51,7 @@ def _find_maximum(layout, kinds, slot_order, neighbours, log_phi, values, states
 
     Args:
         layout: the index arrays of the graph.
-        kinds: the fields of `KindRows`, or None where all factors are tables.
+        kinds: the fields of `KindRows`, or None if all factors are tables.
         slot_order: [E] the slots of each factor in the order in which its variables push their factors.
         neighbours: [E] the factors around each variable in the order in which they are pushed.
         log_phi: [T] the tables.

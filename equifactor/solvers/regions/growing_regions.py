@@ -34,12 +34,15 @@ _FIRST_DRAWS = 3  # A first answer takes about as long as this many draws of a s
 _STEP_SHARE = 0.1  # A bound is chosen if it takes this share of the time left, so that many follow. Public models.
 _CHOICE_SHARE = 0.2  # Drawing splittings takes this share of the time of the chosen one, at most. Chosen by hand.
 _LARGER_SHARE = 0.5  # A bound above the chosen ones may take this share of the time left. Chosen by hand.
-_LEAST_WORTH = 0.02  # Bits that splitting a variable costs even if its state is certain: beliefs may be wrong.
+# Bits that splitting a variable costs even if its state is certain, since beliefs may be wrong. Chosen by hand.
+_LEAST_WORTH = 0.02
 _JOINED_GROWTH = 2.0  # Clones are joined until the tables are this many times as large. Chosen on public models.
-_BOUNDS_DRAWN = 3  # Splittings are drawn with this many bounds in turn, the present one and those below it.
+# Splittings are drawn with this many bounds in turn, the present one and those below it. Chosen by hand.
+_BOUNDS_DRAWN = 3
 _ENOUGH = 4  # Splittings that must agree before only larger tables can help. Chosen by hand.
 _UNANIMOUS = 0.004  # Mean standard error, in total variation, below which splittings agree. Chosen on public models.
-_JUMP = 8  # Bits above the last bound in which larger tables are looked for: a variable may have many states.
+# Bits above the last bound in which larger tables are looked for: a variable may have many states. Chosen by hand.
+_JUMP = 8
 _LARGER = 1.5  # Tables must grow by this factor before a larger bound counts as larger. Chosen by hand.
 _BITS_MORE = 2  # Bits from one bound to the next: tables become four times as large. Chosen by hand.
 

@@ -26,7 +26,8 @@ _MOST_DAMPING = 0.9  # The damping at most. Chosen by hand.
 _FIRST_CHECK = 32  # Rounds before the first check of the change; later checks come after 64, 128, .. rounds. By hand.
 _WILD = 0.3  # The change, in probability, above which rounds end: longer loops then help more. Chosen by hand.
 _LAST_CHECK = 128  # Rounds after which a change above `_WILD` ends the rounds. Chosen by hand.
-_TRIES = 4  # Orders that are tried for each length: balls are small, and the first is seldom far from the best.
+# Orders tried for each length: balls are small, and the first order is seldom far from the best. Chosen by hand.
+_TRIES = 4
 
 
 class LoopyPart(NamedTuple):

@@ -3,10 +3,10 @@
 
 import math
 
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.regions.relaxation import CloneGroups
 
-NEG_INF = -math.inf
 _FLOOR = -200.0  # The least log message of a possible state: a message that vanished could never return.
 _LEAST_LOG = -745.0  # The log of the smallest positive float64, for a probability that underflows.
 

@@ -6,6 +6,7 @@ The arguments of a block are the records of `block_program.py` as plain tuples; 
 
 import math
 
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.cutsets.block_program import Slicing
@@ -15,8 +16,6 @@ from equifactor.solvers.elimination.draw_kernels import draw_states
 from equifactor.solvers.elimination.elimination_kernels import distribute
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, Workspace
 from equifactor.solvers.sampling.chain_move_kernels import jump
-
-NEG_INF = -math.inf
 
 
 @fast_kernel

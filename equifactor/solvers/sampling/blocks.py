@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.cutset_log_z import LogZ
 
 _CUTSET_SHARE = 0.8  # A sum over the cutset goes on if its pace promises an end in this share of the time. By hand.
-_ACCEPTED_OVERRUN = 10.0  # A sum starts if its estimate is below this many times the time: zeros may make it faster.
+# A sum starts if its estimate is below this many times the time, since zeros may make it faster. Chosen by hand.
+_ACCEPTED_OVERRUN = 10.0
 _UPDATES = 1500  # Blocks are sized so that this many can be drawn in the time. Chosen by hand.
 _LEAST_UPDATES = 300  # In a large graph this many are enough, so that blocks are not too small. Chosen by hand.
 _FAIR_ENTRIES = 256.0  # Entries per variable up to which fewer draws are accepted for larger blocks. Chosen by hand.

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.running_batches import Findings, RunningBatches
     from equifactor.solving.solver import SolveContext
 
-R_HAT_LIMIT = 1.05  # The R-hat above which chains have not mixed; usual values lie between 1.01 and 1.1.
+# The R-hat above which chains have not mixed. Chosen by hand; usual values lie between 1.01 and 1.1.
+R_HAT_LIMIT = 1.05
 _LEAST_BATCHES = 12  # Batches before errors decide when to stop. Chosen by hand.
 
 

@@ -3,10 +3,9 @@
 
 import math
 
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.kernels.randomness import random_below, random_unit
-
-NEG_INF = -math.inf
 
 
 @fast_kernel

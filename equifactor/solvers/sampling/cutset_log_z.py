@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.solvers.sampling.block_chains import BlockChains, Cover
 
-_LEAST_DRAWS = 12  # Draws of each chain below which there is no estimate: its error would be a guess.
+# Draws of each chain below which there is no estimate, since its error would be a guess. Chosen by hand.
+_LEAST_DRAWS = 12
 _BATCHES = 16  # Batches into which the draws of each chain are divided at most. Chosen by hand.
 
 

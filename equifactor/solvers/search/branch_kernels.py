@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 """Depth-first branch and bound; a node, its values and its bound are those of `node_kernels`."""
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
+from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.search.node_kernels import (
     CULPRIT,
@@ -20,7 +20,6 @@ from equifactor.solvers.search.node_kernels import (
     sum_of_tops,
 )
 
-NEG_INF = -math.inf
 WIDE = 100.0  # Nats: stands for the gap while there is no incumbent. Chosen by hand.
 LEFT, RIGHT = 0, 1  # the left child of a decision assigns a state, the right child rules it out
 

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
-from equifactor.kernels.fastmath import get, put
+from equifactor.kernels.fastmath import NEG_INF, get, put
 from equifactor.kernels.jit import fast_kernel, inlined
 
-NEG_INF = -math.inf
 STRIDE = 4  # slots have one more column than those of a layout: the stride in the factor's table
 TRAIL, LEVEL, UPDATES, NODES, CULPRIT = 0, 1, 2, 3, 4  # the places of `NodeValues.count`
 HEAD, SIZE = 0, 1  # the places of `FactorQueue.ends`

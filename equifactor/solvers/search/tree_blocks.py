@@ -23,7 +23,7 @@ class RegionArrays(NamedTuple):
 
     region: np.ndarray  # [V] the variables of the region come first
     before: np.ndarray  # [V] the states of the region's variables before the change, in the order of `region`
-    inside: np.ndarray  # [V] 0 outside of the region, 1 in it, 2 in the block while a forest grows
+    inside: np.ndarray  # [V] 0 outside the region, 1 in it, 2 in the block while a forest grows
     block: np.ndarray  # [V] the variables of the block come first, parents before children
     parent: np.ndarray  # [V] the arc from a variable to its parent, -1 for a root
     links: np.ndarray  # [V] counts of neighbours in the block while it grows; marks of changed variables in `judge`

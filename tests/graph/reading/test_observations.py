@@ -134,7 +134,7 @@ def test_one_evidence_per_graph_of_a_batch(graph: FactorGraph) -> None:
     assert (nothing.graph.evidence, other.graph.evidence) == ({}, {1: 2})
     assert ef.solve([], evidence=[]) == []
     for given in (each[:1], [*each, None], []):
-        with pytest.raises(ModelError, match=f"expected one evidence for each of 2 graphs, found {len(given)}"):
+        with pytest.raises(ModelError, match=f"Expected one evidence mapping for each of 2 graphs, found {len(given)}"):
             ef.solve([graph, graph], evidence=given)
     with pytest.raises(ModelError, match=r"evidence on one graph is a mapping .* solve\(\[graph\] \* 2, evidence="):
         ef.solve(graph, evidence=each)  # type: ignore[call-overload]

@@ -103,7 +103,7 @@ def test_graphs_that_are_not_networks_are_refused(graph: FactorGraph, settings: 
     [
         ({"tied": [[1, 2]]}, OptionError, "factor 2 has shape"),
         ({"tied": [[0, 1], [1, 2]]}, OptionError, "tied twice|has shape"),
-        ({"tied": [[7]]}, ModelError, "there is no factor 7"),
+        ({"tied": [[7]]}, ModelError, "The model has no factor 7"),
         ({"tied": 3}, OptionError, "list of factor numbers"),
         ({"tied": [[1]], "fixed": [1]}, OptionError, "tied and fixed"),
         ({"prior": -1}, OptionError, "at least 0"),

@@ -8,7 +8,7 @@ from networks import draw
 
 import equifactor as ef
 from equifactor import FactorGraph, NoisyOr, Status
-from equifactor.learning.fitting.noisy_or_tables import as_noisy_ors, as_tables
+from equifactor.learning.fitting.learned_kinds import as_tables, with_learned
 
 TRUTH = NoisyOr(0.1, [0.3, 0.7, 0.15])
 
@@ -29,11 +29,11 @@ def test_a_noisy_or_is_read_off_its_table_again() -> None:
     )
     dense, learned = as_tables(graph, frozenset())
     assert dense.structure.kinds is None
-    assert np.exp(learned[0].log_failures(dense.log_phi)) == pytest.approx([0.8, 0.5, 0.25, 0.75])
+    assert np.exp(learned[0].log_values(dense.log_phi)) == pytest.approx([0.8, 0.5, 0.25, 0.75])
     again = dense.log_phi.copy()
-    learned[0].write(learned[0].log_failures(again), again)
+    learned[0].write(learned[0].log_values(again), again)
     assert again == pytest.approx(dense.log_phi)
-    assert as_noisy_ors(graph, dense, learned).log_phi == pytest.approx(graph.log_phi)
+    assert with_learned(graph, dense, learned).log_phi == pytest.approx(graph.log_phi)
     assert as_tables(graph, frozenset([3]))[1] == ()
     assert as_tables(diagnosis(TRUTH), frozenset())[1][0].factor == 3
 

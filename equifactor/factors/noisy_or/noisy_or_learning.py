@@ -9,48 +9,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
-from equifactor.factors.dense_graph import with_tables
-from equifactor.factors.noisy_or import NoisyOr, log1mexp
-from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.kinds import KINDS
+from equifactor.factors.kind_learning import KindLearning
+from equifactor.factors.noisy_or import log1mexp
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.factors.noisy_or import NoisyOr
 
-_CERTAIN = 1e-12  # The distance of probabilities from 0 and 1, so that they can be recovered from the table.
+_CERTAIN = 1e-12  # The least distance of a probability from 0 and 1, so that a table determines it. Chosen by hand.
 _UNKNOWN = 0.05  # The least distance of a start from 0 and 1. Chosen by hand.
 
 
 @dataclass(frozen=True, eq=False)
-class NoisyOrTable:
+class NoisyOrLearning(KindLearning):
     """A noisy-or of k causes, written as a dense table of n = 2^k pairs of entries."""
 
     factor: int
-    first: int  # The entry of the whole graph at which its table starts.
     active: FloatArray  # [n, 1 + k] ones for the leak, and whether each cause is active
     absent: IntArray  # [n] the entry of each configuration of causes without the effect
     present: IntArray  # [n] the entry of each configuration of causes with the effect
     singles: IntArray  # [1 + k] the configurations with no active cause, and with one active cause
 
     @classmethod
-    def of(cls, factor: int, first: int, noisy_or: NoisyOr, arity: int) -> NoisyOrTable:
-        """Return the table of one factor, whose effect is in its scope."""
-        signs = np.ones(arity, np.int64) if noisy_or.signs is None else np.asarray(noisy_or.signs, np.int64)
+    def of(cls, number: int, first: int, factor: NoisyOr, arity: int) -> Self | None:
+        """Return the table of one factor, or None if its effect is not in its scope."""
+        if factor.effect is not None:
+            return None
+        signs = np.ones(arity, np.int64) if factor.signs is None else np.asarray(factor.signs, np.int64)
         states = np.array(list(product((0, 1), repeat=arity)), np.int64)  # the states of the entries, in C order
         on = states == signs
-        effect, causes = on[:, noisy_or.place], np.delete(on, noisy_or.place, axis=1)
+        effect, causes = on[:, factor.place], np.delete(on, factor.place, axis=1)
         rank = causes @ (1 << np.arange(arity - 1))
         absent, present = (np.flatnonzero(effect == e)[np.argsort(rank[effect == e])] for e in (False, True))
         active = np.hstack((np.ones((len(absent), 1)), causes[absent]))
         singles = np.concatenate(([0], 1 << np.arange(arity - 1)))
-        return cls(factor, first, active, first + absent, first + present, singles)
+        return cls(number, active, first + absent, first + present, singles)
 
-    def log_failures(self, log_phi: FloatArray) -> FloatArray:
+    def log_values(self, log_phi: FloatArray) -> FloatArray:
         """Return ln(1 - leak) and the logs of the inhibitors [1 + k], from log tables [T]."""
         found = log_phi[self.absent[self.singles]]
         return np.concatenate((found[:1], found[1:] - found[0]))
@@ -64,7 +63,7 @@ class NoisyOrTable:
 
     def start(self, log_phi: FloatArray, noise: FloatArray | None) -> None:
         """Set the start of EM: the present values, moved away from 0 and 1, or noise [1 + k] if it is given."""
-        fail = np.clip(np.exp(self.log_failures(log_phi)), _UNKNOWN, 1.0 - _UNKNOWN)
+        fail = np.clip(np.exp(self.log_values(log_phi)), _UNKNOWN, 1.0 - _UNKNOWN)
         self.write(np.log(fail if noise is None else _UNKNOWN + (1.0 - 2 * _UNKNOWN) * noise), log_phi)
 
     def maximise(self, counts: FloatArray, prior: float, before: FloatArray, log_phi: FloatArray) -> None:
@@ -77,7 +76,7 @@ class NoisyOrTable:
             log_phi: [T] the new log tables.
         """
         absent, present = counts[self.absent], counts[self.present]
-        log_fail = self.log_failures(before)
+        log_fail = self.log_values(before)
         fired = np.exp(log1mexp(log_fail) - before[self.present][:, None]) * self.active  # given the effect
         tries = self.active.T @ (absent + present) + 2.0 * prior
         failed = self.active.T @ absent + ((self.active - fired).T @ present) + prior
@@ -87,41 +86,5 @@ class NoisyOrTable:
 
     def log_prior(self, prior: float, log_phi: FloatArray) -> float:
         """Return the log density of leak and inhibitors under the prior, up to a constant."""
-        log_fail = self.log_failures(log_phi)
+        log_fail = self.log_values(log_phi)
         return prior * float((log_fail + log1mexp(log_fail)).sum()) if prior else 0.0
-
-
-def as_tables(graph: FactorGraph, fixed: frozenset[int]) -> tuple[FactorGraph, tuple[NoisyOrTable, ...]]:
-    """Return the graph with dense tables in place of noisy-or factors, and the noisy-or factors that can be learned.
-
-    A noisy-or factor that is fixed, or whose effect is not in its scope, is not learned. If the tables would be too
-    large, the graph is returned unchanged.
-    """
-    kinds = graph.structure.kinds
-    if kinds is None or not np.any(kinds.kind == NoisyOr.number):
-        return graph, ()
-    try:
-        dense = with_tables(graph, "EM", keep=[n for n in range(len(KINDS)) if n != NoisyOr.number])
-    except ModelError:
-        return graph, ()
-    learned = []
-    for a in np.flatnonzero(kinds.kind == NoisyOr.number).tolist():
-        factor = graph.factor(a)
-        if a not in fixed and isinstance(factor, NoisyOr) and factor.effect is None:
-            first, arity = int(dense.structure.table_ptr[a]), int(dense.structure.arity[a])
-            learned.append(NoisyOrTable.of(a, first, factor, arity))
-    return dense, tuple(learned)
-
-
-def as_noisy_ors(graph: FactorGraph, fitted: FactorGraph, learned: tuple[NoisyOrTable, ...]) -> FactorGraph:
-    """Return the graph with the learned potentials of `fitted`; noisy-or factors get their learned probabilities."""
-    if fitted.structure is graph.structure:
-        return fitted
-    old, new = graph.structure, fitted.structure
-    log_phi = graph.log_phi.copy()
-    assert old.kinds is not None
-    for a in np.flatnonzero(old.kinds.kind != NoisyOr.number).tolist():
-        log_phi[old.table_ptr[a] : old.table_ptr[a + 1]] = fitted.log_phi[new.table_ptr[a] : new.table_ptr[a + 1]]
-    for table in learned:
-        log_phi[old.table_ptr[table.factor] : old.table_ptr[table.factor + 1]] = table.log_failures(fitted.log_phi)
-    return FactorGraph.trusted(old, log_phi, None, graph.name)
