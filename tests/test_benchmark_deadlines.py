@@ -57,4 +57,4 @@ def test_it_runs_and_ends_with_its_verdict(
     assert "brute" in capsys.readouterr().out
     monkeypatch.delenv("EQUIFACTOR_DATA")
     assert main() == 0  # without models there is nothing to measure
-    assert "no folder of models" in capsys.readouterr().out
+    assert "No folder of models" in capsys.readouterr().out

@@ -67,11 +67,12 @@ def _run(line: str) -> tuple[int, str, str]:
 def _names() -> dict[str, str]:
     """The public names that need torch, with what they say."""
     found = {}
-    for name in ef.__all__:
-        try:
-            getattr(ef, name)
-        except MissingPackageError as error:
-            found[name] = str(error)
+    for part in (ef, ef.answers, ef.learned, ef.solvers):
+        for name in part.__all__:
+            try:
+                getattr(part, name)
+            except MissingPackageError as error:
+                found[name] = str(error)
     return found
 
 

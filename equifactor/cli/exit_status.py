@@ -59,7 +59,8 @@ def guarded(run: Callable[[list[str]], int], args: list[str]) -> int:
         say(sentence)
         if isinstance(error, OSError):
             _discard_stdout()  # Otherwise the interpreter fails again at exit, on the same full disk.
-        return Exit.USAGE if isinstance(error, OptionError) or _is_usage(error) else Exit.BAD_INPUT
+        usage = isinstance(error, (OptionError, ModuleNotFoundError)) or _is_usage(error)
+        return Exit.USAGE if usage else Exit.BAD_INPUT
 
 
 def describe(error: Exception) -> str | None:

@@ -211,5 +211,5 @@ def test_without_igraph_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_is_no_graph_is_named() -> None:
     graph = generators.ising_grid(2, 2, seed=0)
-    with pytest.raises(ModelError, match="expected a FactorGraph"):
+    with pytest.raises(ModelError, match="Expected a FactorGraph"):
         isomorphism(graph, "model.uai")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError, SolveError, brief
 from equifactor.base.files import check_writable
+from equifactor.base.optional_packages import needed
 from equifactor.base.options import did_you_mean, parse_options, split_text
 from equifactor.base.progress import bar
 from equifactor.base.status import Task
@@ -100,6 +101,7 @@ def train(
     keeps the best weights so far and a checkpoint.
     """
     _check_order(kind, data)
+    needed("torch", "train")
     held: Any = validation if isinstance(validation, (str, Path, int, float, FactorGraph)) else list(validation)
     kind, of_network, of_training = _sorted_settings(kind, dict(network or {}), settings)
     chosen = TrainingSettings(**of_training, validation=name_of(held))

@@ -297,11 +297,11 @@ def test_inputs_are_checked() -> None:
     flat = compiled.to()
     with pytest.raises(ModelError, match=r"numpy arrays\. Pass compile\(graphs\)\.to\(device\)"):
         unchecked(compiled, flat.log_phi)
-    with pytest.raises(ModelError, match=r"shape \(\d+,\), one per table entry; found shape \(3,\)"):
+    with pytest.raises(ModelError, match=r"shape \(\d+,\), one number per table entry; found shape \(3,\)"):
         unchecked(flat, torch.zeros(3))
-    with pytest.raises(ModelError, match="one per table entry; found ndarray"):
+    with pytest.raises(ModelError, match="one number per table entry; found ndarray"):
         unchecked(flat, compiled.log_phi)
-    with pytest.raises(ModelError, match=r"floating point on cpu, where the graph is; found torch\.int64"):
+    with pytest.raises(ModelError, match=r"floating point and on the device of the graph, cpu; found torch\.int64"):
         unchecked(flat, torch.zeros(flat.num_entries, dtype=torch.int64))
 
 

@@ -22,7 +22,7 @@ def test_aggregators() -> None:
 def test_larger_factors_need_a_larger_arity() -> None:
     flat = compile(random_graph(6, 4, arity=(2, 3), card=2, seed=1)).to(dtype="float64")
     with pytest.raises(
-        ModelError, match=r"at most 2 variables .* factor of 3\. Raise its setting arity, or use fe-net"
+        ModelError, match=r"at most 2 variables, .* factor of 3\. Raise its setting arity, or use fe-net"
     ):
         build("fgnn")(flat)
     out = build("fgnn", {"arity": 3, "position": True}, seed=0).double()(flat)[-1]

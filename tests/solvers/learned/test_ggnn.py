@@ -32,9 +32,9 @@ def test_smaller_tables_are_repeated_and_zeros_are_finite() -> None:
 
 def test_larger_factors_need_the_bipartite_graph() -> None:
     flat = compile(random_graph(6, 4, arity=3, card=2, seed=1)).to(dtype="float64")
-    with pytest.raises(ModelError, match=r"at most 2 variables .* factor of 3\. Set graph=bipartite, or use fe-net"):
+    with pytest.raises(ModelError, match=r"at most 2 variables, .* factor of 3\. Set graph=bipartite, or use fe-net"):
         build("ggnn")(flat)
-    with pytest.raises(ModelError, match=r"one of 3: raise its setting arity"):
+    with pytest.raises(ModelError, match=r"factor of 3\. Raise its setting arity"):
         build("ggnn", {"graph": "bipartite"})(flat)
     out = build("ggnn", {"graph": "bipartite", "arity": 4}, seed=0).double()(flat)[-1]
     assert tensors.probabilities(flat, out).isfinite().all()
