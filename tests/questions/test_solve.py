@@ -96,7 +96,7 @@ def test_results_are_compared_by_identity_and_shown_everywhere(pair: FactorGraph
     assert len({result, again}) == 2
     assert "status</th>" in result._repr_html_()
     assert pickle.loads(pickle.dumps(result)).log_score == result.log_score
-    with pytest.raises(SolveError, match="this MAP result has no marginals"):
+    with pytest.raises(SolveError, match="This MAP result has no marginals"):
         result.marginal("rain")
 
 
@@ -130,7 +130,7 @@ def test_strict_raises_on_no_convergence() -> None:
     rng = np.random.default_rng(1)
     triangle = FactorGraph([2] * 3, [(s, np.exp(3 * rng.normal(size=(2, 2)))) for s in ([0, 1], [1, 2], [2, 0])])
     assert solve(triangle, "MAR", "bp(iterations=1)").status is Status.ITERATION_LIMIT
-    with pytest.raises(SolveError, match="iteration limit"):
+    with pytest.raises(SolveError, match="had not settled at its limit"):
         solve(triangle, "MAR", "bp(iterations=1)", strict=True)
 
 

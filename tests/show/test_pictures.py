@@ -9,7 +9,7 @@ import pytest
 from hostile_names import hostile_graph
 
 import equifactor as ef
-from equifactor.show.grids import grid_of
+from equifactor.show.grid_shapes import grid_of
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 

@@ -177,7 +177,7 @@ def test_a_network_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "1 iteration-limit" in here("evaluate", "models", *own, "--solver", "net.safetensors", "-o", "out")
     del registry._REGISTRY["file-net"]
     unknown = here("solve", "models/grid.uai", "--solver", "net.safetensors", status=3)
-    assert "name its file with --plugin" in unknown
+    assert "pass its Python file with --plugin" in unknown
     assert "unknown to this version" in here("model", "net.safetensors")
 
 
@@ -224,7 +224,7 @@ def test_changed_code_is_run_anew(folder: Path, capsys: pytest.CaptureFixture[st
         ("x = 1\ndef f(:\n", "mine.py:2: this file cannot be loaded: SyntaxError: invalid syntax"),
         ("raise SystemExit(3)\n", "mine.py:1: this file cannot be loaded: SystemExit: 3"),
         ("import equifactor\n", "mine.py: no solver is registered. Put @equifactor.solvers.register("),
-        (uniform("bp"), "mine.py:Uniform and equifactor.solvers.messages.bp:BeliefPropagation of this package; rename"),
+        (uniform("bp"), "mine.py:Uniform and equifactor.solvers.messages.bp:BeliefPropagation of this package. Rename"),
         (uniform("two words"), "mine.py:7: this file cannot be loaded: A solver cannot be called 'two words'"),
         (
             "import equifactor\nequifactor.solvers.register('x')(int)\n",
@@ -262,7 +262,7 @@ def test_two_files_with_one_name(folder: Path, capsys: pytest.CaptureFixture[str
     said = capsys.readouterr().err
     assert "again.py:7: this file cannot be loaded: Two solvers are called 'flat'" in said
     assert "again.py:Uniform and " in said
-    assert "flat.py:Uniform; rename one of them" in said
+    assert "flat.py:Uniform. Rename one of them" in said
 
 
 def test_packages_that_clash_or_fail(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_a_new_solver_is_one_class() -> None:
     assert str(parse_solver("test-only(fancy, mode=slow)")) == "test-only(mode=slow, fancy=true)"
     with pytest.raises(OptionError, match="one of fast, slow"):
         parse_solver("test-only(mode=medium)")
-    with pytest.raises(OptionError, match="two solvers"):
+    with pytest.raises(OptionError, match="Two solvers"):
         register("bp")(TestOnly)
     del registry._REGISTRY["test-only"]
 

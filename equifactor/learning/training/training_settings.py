@@ -31,7 +31,7 @@ class TrainingSettings:
     weight_decay: float = option(0.0, "decoupled weight decay (AdamW)", low=0.0)
     clip: float = option(1.0, "largest norm of the gradient; 0: no limit", low=0.0)
     patience: int = option(20, "stop after this many epochs without a better validation; 0: never", low=0)
-    loss: Literal["auto", "cross-entropy", "uai"] = option("auto", "the loss; auto is cross-entropy for MAR and uai for MAP")
+    loss: Literal["auto", "cross-entropy", "uai"] = option("auto", "the loss; auto: cross-entropy for MAR, uai for MAP")
     sharpen: float = option(1.0, "the loss uai raises beliefs to this power, closer to the decoded states", low=0.01)
     vary_steps: bool = option(
         False, "draw the number of steps of each batch, from T/2 to 4T; validate at T/2, T and 4T"

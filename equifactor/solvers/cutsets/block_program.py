@@ -18,7 +18,7 @@ from equifactor.solvers.elimination.program import (
 
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
-    from equifactor.solvers.cutsets.cutsets import Cut
+    from equifactor.solvers.cutsets.cutset_choice import Cut
 
 
 class Slicing(NamedTuple):

@@ -14,8 +14,8 @@ from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.solvers.cutsets.block_program import build_block, shared_memory
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cut_to_fit
 from equifactor.solvers.cutsets.cutset_levels import Nest, choose_states, level_arrays, nest
-from equifactor.solvers.cutsets.cutsets import BlockLimits, cut_to_fit
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.plan import format_bytes
 from equifactor.solving.estimate import Estimate, impossible

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.kernels.pointers import ptr_of
-from equifactor.solvers.cutsets.cutsets import MOST_BITS
+from equifactor.solvers.cutsets.cutset_choice import MOST_BITS
 from equifactor.solvers.elimination.orders import Order
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.structure import Structure
     from equifactor.solvers.cutsets.block_program import BlockProgram
-    from equifactor.solvers.cutsets.cutsets import Cut
+    from equifactor.solvers.cutsets.cutset_choice import Cut
 
 NEGLIGIBLE = 1e-11  # The total probability of the states of a cutset that are left out. Chosen by hand.
 MOST_CUT = 60  # Variables of a cutset above which there are too many states for any sum. Chosen by hand.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, shared_memory
-from equifactor.solvers.cutsets.cutsets import BlockLimits, cover
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover
 from equifactor.solvers.sampling.chain_driver import repair
 
 if TYPE_CHECKING:

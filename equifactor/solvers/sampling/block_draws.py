@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.base.status import Status
 from equifactor.kernels.pointers import place_in_row
-from equifactor.solvers.cutsets.cutsets import BlockLimits
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.blocks import BlockSampling

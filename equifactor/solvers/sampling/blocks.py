@@ -13,7 +13,7 @@ from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.cutsets.conditioning import best_cutset, memory_budget, seconds_of, sum_all
-from equifactor.solvers.cutsets.cutsets import BlockLimits
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, run_chains, sampled_estimate
 from equifactor.solvers.sampling.cutset_log_z import CutsetLogZ, combined

@@ -10,7 +10,7 @@ import pytest
 from equifactor import FactorGraph, Status, solve
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, ising_strip, random_graph
-from equifactor.solvers.cutsets.cutsets import BlockLimits, cover, cut_to_fit
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover, cut_to_fit
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.running_batches import RunningBatches, widened
 
