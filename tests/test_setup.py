@@ -138,8 +138,8 @@ def _twice(names: Iterable[str]) -> list[str]:
 
 
 def test_no_two_modules_share_a_name() -> None:
-    parts = {path.with_suffix(".py") for path in (ROOT / "equifactor").glob("*.pyi")}  # lists of public names
-    files = [path for path in _sources() if not path.stem.startswith("__") and path not in parts]
+    names_only = [path.with_suffix(".py") for path in (ROOT / "equifactor").glob("*.pyi")]  # such as `ef.learned`
+    files = [path for path in _sources() if not path.stem.startswith("__") and path not in names_only]
     folders = [path.parent for path in _sources() if path.stem == "__init__"]
     assert _twice([path.stem for path in files] + [folder.name for folder in folders]) == []
 

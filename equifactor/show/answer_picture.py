@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.show.canvas import CURVES, INK, axes_or_new, matplotlib, on_spins, plain, spin_colours, tidy
-from equifactor.show.grid_detection import Grid, grid_of
+from equifactor.show.grid_shapes import Grid, grid_of
 from equifactor.show.uncertain import most_uncertain
 
 if TYPE_CHECKING:

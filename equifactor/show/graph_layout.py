@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.kernels.pointers import ptr_of
-from equifactor.show.grid_detection import Grid, grid_of, pairs_of
+from equifactor.show.grid_shapes import Grid, grid_of, pairs_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

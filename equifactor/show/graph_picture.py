@@ -10,7 +10,7 @@ import numpy as np
 from equifactor.show.canvas import CURVES, FAINT, INK, axes_or_new, matplotlib, plain, tidy
 from equifactor.show.graph_display import counted
 from equifactor.show.graph_layout import Places, places_in, places_of
-from equifactor.show.grid_detection import grid_of
+from equifactor.show.grid_shapes import grid_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

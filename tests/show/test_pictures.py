@@ -9,7 +9,7 @@ import pytest
 from hostile_names import hostile_graph
 
 import equifactor as ef
-from equifactor.show.grid_detection import grid_of
+from equifactor.show.grid_shapes import grid_of
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_drawn() -> None:
         ef.solve(graph, "PR", "exact").plot()
     with pytest.raises(ef.SolveError, match=r"result\.states lists the states by name"):
         ef.solve(graph, "MAP", "brute").plot()
-    with pytest.raises(ef.ModelError, match="no variables to draw"):
+    with pytest.raises(ef.ModelError, match="No variable can be drawn"):
         ef.solve(graph, "MAR", "brute", evidence={0: 1, 1: 1}).plot()
 
 

@@ -177,7 +177,7 @@ def test_a_network_of_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert "1 iteration-limit" in here("evaluate", "models", *own, "--solver", "net.safetensors", "-o", "out")
     del registry._REGISTRY["file-net"]
     unknown = here("solve", "models/grid.uai", "--solver", "net.safetensors", status=3)
-    assert "name its file with --plugin" in unknown
+    assert "pass its Python file with --plugin" in unknown
     assert "unknown to this version" in here("model", "net.safetensors")
 
 

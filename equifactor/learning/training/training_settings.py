@@ -31,7 +31,7 @@ class TrainingSettings:
     weight_decay: float = option(0.0, "decoupled weight decay (AdamW)", low=0.0)
     clip: float = option(1.0, "largest norm of the gradient; 0: no limit", low=0.0)
     patience: int = option(20, "stop after this many epochs without a better validation; 0: never", low=0)
-    loss: Literal["auto", "cross-entropy", "uai"] = option("auto", "auto: cross-entropy for MAR, uai for MAP")
+    loss: Literal["auto", "cross-entropy", "uai"] = option("auto", "the loss; auto: cross-entropy for MAR, uai for MAP")
     sharpen: float = option(1.0, "the loss uai raises beliefs to this power, closer to the decoded states", low=0.01)
     vary_steps: bool = option(
         False, "draw the number of steps of each batch, from T/2 to 4T; validate at T/2, T and 4T"
@@ -39,7 +39,7 @@ class TrainingSettings:
     losses_at: int = option(1, "number of steps at which the loss is taken, evenly spaced up to the last", low=1)
     validation: str = option("0.1", "share of the graphs that is held out, or separate DATA")
     seed: int = option(0, "seed of the weights, the split and the order of the graphs")
-    device: str = option("cpu", "cpu or cuda")
+    device: str = option("cpu", "the device: cpu or cuda")
     dtype: Literal["float32", "float64"] = option("float32", "float type of weights and messages")
     devices: int = option(1, "number of processes, one per GPU or share of the CPU; needs Lightning Fabric", low=1)
     nodes: int = option(1, "number of machines; run the same command on each with torchrun or fabric run", low=1)

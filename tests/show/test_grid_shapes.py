@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor.show.grid_detection import Grid, grid_of
+from equifactor.show.grid_shapes import Grid, grid_of
 
 PAIR = [[2.0, 1.0], [1.0, 2.0]]
 
