@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equifactor.base.errors import FormatError
+from equifactor.base.errors import FormatError, brief
 from equifactor.base.typing import FloatArray
 from equifactor.formats.dense_tables import MAX_ENTRIES, ListedValues
 from equifactor.formats.tokens import TokenStream, is_number
@@ -224,10 +224,11 @@ class CfnParser:
             costs = np.array([float(word) for word in picked])
         except ValueError:
             costs = np.array([np.nan])
-        if np.all(np.isfinite(costs)) and "_" not in "".join(picked):
+        text = "".join(picked)
+        if np.all(np.isfinite(costs)) and text.isascii() and "_" not in text:
             return costs
         n = first + step * next(n for n, word in enumerate(picked) if not is_number(word))
-        raise self.tokens.error(f"expected a cost of '{name}', found '{words[n]}'", self._index(n))
+        raise self.tokens.error(f"expected a cost of '{name}', found {brief(words[n])}", self._index(n))
 
     def _index(self, n: int) -> int:
         """Return the index of the token of the n-th word of the list that was just read."""

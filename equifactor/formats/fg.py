@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name, write_text
+from equifactor.base.number_text import whole_number
 from equifactor.factors.dense_graph import with_tables
 from equifactor.formats.decimals import ENTRIES_AT_ONCE, decimals
 from equifactor.formats.dense_tables import DenseTables
@@ -131,6 +132,6 @@ def _axes(shape: Sequence[int]) -> list[int]:
 
 def _labels(names: tuple[str, ...] | None) -> list[str] | None:
     """Return the names if they can be labels that read back to the same names and order, else None."""
-    if names is None or not all(n.isascii() and n.isdigit() and str(int(n)) == n for n in names):
+    if names is None or not all(n.isdigit() and str(whole_number(n)) == n for n in names):
         return None
     return list(names) if all(int(a) < int(b) for a, b in pairwise(names)) else None

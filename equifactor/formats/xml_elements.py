@@ -62,7 +62,8 @@ class XmlElement:
             values = [float(word) for word in words]
         except ValueError:
             values = []
-        if len(values) == len(words) and "_" not in text and all(abs(v) < float("inf") for v in values):
+        plain = text.isascii() and "_" not in text  # Python also reads 1_000 and digits of other scripts
+        if len(values) == len(words) and plain and all(abs(v) < float("inf") for v in values):
             return values
         for found in re.finditer(r"\S+", text):
             if not is_number(found[0]):
