@@ -33,7 +33,7 @@ def parse_alist(text: str, where: str = "<alist>") -> tuple[IntArray, IntArray, 
 
     Some programs pad short lists with zeros and some do not, and some leave out the lists of the rows. Every layout
     that has the number of words of the file is tried. The lists of columns, the lists of rows and the degrees must
-    agree. Raises `FormatError` if no layout fits, or if two layouts fit and give different matrices.
+    agree. Raises `FormatError` if no layout fits.
     """
     if (wrong := _NOT_WHOLE.search(text)) is not None:
         line = text.count("\n", 0, wrong.start()) + 1
@@ -72,7 +72,6 @@ class _AlistReader:
         self.num_ones = sums[0]
 
     def read(self) -> tuple[IntArray, IntArray, tuple[int, int]]:
-        found: list[IntArray] = []
         reasons: list[str] = []
         for padded, rows_padded in product((True, False), (True, False, None)):
             sizes = self.size(0, padded), 0 if rows_padded is None else self.size(1, rows_padded)
@@ -84,15 +83,8 @@ class _AlistReader:
             except FormatError as error:
                 reasons.append(str(error))
                 continue
-            if not any(np.array_equal(ones, other) for other in found):
-                found.append(ones)
-        if len(found) > 1:
-            raise FormatError(
-                f"{self.where}: the lists can be read with and without padding, which gives different matrices. Pad "
-                "every list with zeros to the largest degree."
-            )
-        if found:
-            return found[0] // self.shape[1], found[0] % self.shape[1], self.shape
+            # No other layout gives another matrix: padding is zeros, and lists without padding have no zeros.
+            return ones // self.shape[1], ones % self.shape[1], self.shape
         if reasons:
             raise FormatError(reasons[0])
         raise FormatError(

@@ -151,22 +151,16 @@ def alist(matrix: np.ndarray, padded: bool, rows_padded: bool | None = None) -> 
 
 def test_every_layout_of_every_matrix_gives_the_matrix() -> None:
     random = np.random.default_rng(3)
-    refused = []
     for _ in range(300):
         matrix = (random.random(random.integers(1, 5, 2)) < 0.6).astype(int)
         if not matrix.any():
             continue
         for padded, rows_padded in product((True, False), (True, False, None)):
             text = alist(matrix, padded, rows_padded)
-            try:
-                row, column, shape = parse_alist(text)
-            except FormatError as error:  # both readings are valid and differ
-                refused.append(str(error))
-                continue
+            row, column, shape = parse_alist(text)
             found = np.zeros(shape, int)
             found[row, column] = 1
             assert (found == matrix).all(), text
-    assert all("with and without padding" in message for message in refused)
 
 
 def test_a_list_without_padding_of_a_length_as_with_padding() -> None:
