@@ -139,7 +139,7 @@ def test_parents_come_first(tmp_path):
 
 N = f'<noisymax id="N">{EFFECT}<parents>A</parents>'
 FAULTS = [
-    (N + "<strengths>0.5 1</strengths><parameters>1 0 0 0 0 1 0 0 1</parameters></noisymax>", 6, "each of the 2 parent"),
+    (N + "<strengths>0.5 1</strengths><parameters>1 0 0 0 0 1 0 0 1</parameters></noisymax>", 6, "each of the 2"),
     (N + "<parameters>&#x661; 0 0 0 0 1 0 0 1</parameters></noisymax>", 6, "found '\u0661'"),
     ('<cpt id="C"><state id="s"/><probabilities>1 2</probabilities></cpt>', 6, "1 probabilities of 'C', found 2"),
     ('<cpt id="C"><state id="s"/>\n<probabilities>x</probabilities></cpt>', 7, "a probability of 'C', found 'x'"),
