@@ -30,3 +30,8 @@ def finite_number(text: str) -> float | None:
         return None
     value = float(text)
     return value if math.isfinite(value) else None
+
+
+def count_text(count: int) -> str:
+    """Format a count for an error: all digits below 10^15, else its order of magnitude."""
+    return str(count) if count < 10**15 else f"about 10^{math.log10(count):.0f}"

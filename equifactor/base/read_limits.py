@@ -31,6 +31,14 @@ def read_limit() -> int:
     return int(limit * 2**30)
 
 
+def unchecked_text() -> int:
+    """Return the bytes of decompressed text up to which it may have any ratio to the size of its file.
+
+    Readers need up to 80 times the memory of a text: an XML element of four bytes is an object of 350 bytes.
+    """
+    return read_limit() // 16
+
+
 def most_numbers(num_bytes: int) -> int:
     """Return how many numbers a file of `num_bytes` bytes of text may expand to: those that it lists, and some more."""
     return num_bytes // _BYTES_PER_WORD + read_limit() // _BYTES_PER_NUMBER

@@ -46,7 +46,7 @@ class _AlistReader:
 
     def __init__(self, numbers: IntArray, where: str) -> None:
         self.where = where
-        n, m, *_ = (*numbers[:2].tolist(), 0, 0)
+        n, m = [*map(int, numbers[:2]), 0, 0][:2]
         if len(numbers) < 4 + n + m or n < 1 or m < 1:
             raise FormatError(
                 f"{where}: expected n m, two largest degrees, n + m degrees, then n lists of rows. The file begins "

@@ -182,9 +182,9 @@ def _bsr_entries(given: _Given) -> _Entries:
     if not high or not wide or given.shape[0] % high or given.shape[1] % wide:
         raise ModelError(f"Blocks of shape {(high, wide)} do not divide the shape {given.shape} of the matrix.")
     row, column, blocks = given.compressed(given.shape[0] // high, blocks)
-    rows = row[:, None, None] * high + np.arange(high)[:, None]
-    columns = column[:, None, None] * wide + np.arange(wide)
-    return (*(np.broadcast_to(place, blocks.shape).ravel() for place in (rows, columns)), blocks.ravel())
+    rows = np.broadcast_to(row[:, None, None] * high + np.arange(high)[:, None], blocks.shape)
+    columns = np.broadcast_to(column[:, None, None] * wide + np.arange(wide), blocks.shape)
+    return rows.ravel(), columns.ravel(), blocks.ravel()
 
 
 def _coo_entries(given: _Given) -> _Entries:

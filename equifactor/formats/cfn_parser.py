@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from equifactor.base.errors import FormatError, brief
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.base.typing import FloatArray
-from equifactor.formats.dense_tables import MAX_ENTRIES, ListedValues
+from equifactor.formats.dense_tables import ListedValues
 from equifactor.formats.tokens import TokenStream, is_number
 from equifactor.formats.words import first_repeated
 
@@ -75,6 +76,7 @@ class CfnParser:
         self.functions: dict[str, CfnFunction] = {}
 
         self.maximise, self.bound = False, math.inf
+        self._num_states = 0
 
     def read(self) -> None:
         """Read the whole file. Raises `FormatError`."""
@@ -166,11 +168,11 @@ class CfnParser:
             if int(word) < 0:
                 raise tokens.error(f"variable '{name[:40]}' has an interval ({word[:40]}), which is not supported.")
         card = int(word) if states is None else len(states)
-        if card == 0 or sum(self.card) + card > MAX_ENTRIES:
-            raise tokens.error(
-                f"variable '{name[:40]}' has {card} values. A variable needs at least one value, and all variables "
-                f"together may have at most {MAX_ENTRIES}."
-            )
+        if card == 0:
+            raise tokens.error(f"variable '{name[:40]}' has 0 values. A variable needs at least one value.")
+        self._num_states += card
+        if self._num_states > most_numbers(tokens.num_bytes):
+            raise tokens.error(f"variable '{name[:40]}' has {card} values. {limit_text()}")
         self.card.append(card)
         self.states.append(states)
         self.number_of_state.append({s: k for k, s in enumerate(states or ())})

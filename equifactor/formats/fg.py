@@ -40,10 +40,11 @@ def read_fg(path: PathLike) -> FactorGraph:
     label, the labels become the names of the variables. Raises `FormatError`. Cost O(size of the file + T).
     """
     where = label(path)
-    words = Words(read_bytes(path), where, comment="#")
+    data = read_bytes(path)
+    words = Words(data, where, comment="#")
     num_factors = words.integer("the number of factors", 0)
     words.require(2 * num_factors, "words or more for the factors")  # a factor has at least two counts
-    tables = DenseTables(where)
+    tables = DenseTables(where, len(data))
     card_of_label: dict[int, int] = {}
     for a in range(num_factors):
         _read_factor(words, a, tables, card_of_label)

@@ -28,6 +28,7 @@ class TokenStream:
         brackets: characters that are tokens by themselves.
 
     Attributes:
+        num_bytes: the size of the file.
         all: the tokens, with their quotes.
         at: the index of the next token.
     """
@@ -46,7 +47,7 @@ class TokenStream:
         marks = re.escape(brackets)
         self._pattern = re.compile("|".join((*comments, f'({_QUOTED}|[{marks}]|[^\\s{marks}"]+)')))
         self._brackets = brackets
-        self.where = where
+        self.where, self.num_bytes = where, len(data)
         self.all: list[str] = [t for t in self._pattern.findall(self._text) if t]
         self.at = 0
 

@@ -22,6 +22,8 @@ import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
 from equifactor.base.files import PathLike, label, read_bytes, split_name, write_text
+from equifactor.base.number_text import count_text
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.factors.dense_graph import with_tables
 from equifactor.formats.decimals import decimals
 from equifactor.formats.evidence import evidence_as_factors
@@ -103,6 +105,10 @@ class _Parser:
         if np.any(card < 1):
             i = int(np.argmax(card < 1))
             self.expected(1 + i, f"the number of states of variable {i}, at least 1")
+        total = int(card.sum(dtype=np.float64))  # in floating point: it may not fit an integer
+        if total > most_numbers(len(self.data)):
+            i = int(np.argmax(card))
+            self.fail(1 + i, f"the variables have {count_text(total)} states in total. {limit_text()}")
         return card
 
     def structure(self, card: IntArray) -> Structure:

@@ -66,7 +66,7 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
     if total > MAX_COST:
         raise ModelError(f"With scale={scale:g} the costs add up to {total:.3g}, more than 2^60. Pass a smaller scale.")
     whole = costs.astype(np.int64)
-    top = sum(map(int, max_per_table(whole, ptr))) + 1  # above every sum of costs; a float may not hold it
+    top = 1 + sum(int(x) for x in max_per_table(costs, ptr).tolist())  # above all sums of costs
     whole[forbidden] = top
     name = _name(graph.name, scale, math.fsum(shifts))
     write_text(path, _text(graph, whole, top, name))

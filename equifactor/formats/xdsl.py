@@ -46,7 +46,8 @@ def read_xdsl(path: PathLike) -> FactorGraph:
     effect. Every other noisy-max node becomes a table.
     """
     where = label(path)
-    root = read_xml(read_bytes(path), where)
+    data = read_bytes(path)
+    root = read_xml(data, where)
     if root.tag != "smile":
         raise root.error(f"expected <smile> as the outermost element, found <{root.tag[:40]}>")
     nodes = root.first("nodes")
@@ -54,7 +55,7 @@ def read_xdsl(path: PathLike) -> FactorGraph:
         raise root.error("the element <smile> has no <nodes>.")
     for dynamic in root.all("dynamic"):
         raise dynamic.error("the network has plates (<dynamic>), which are not supported.")
-    reader = _XdslReader(where)
+    reader = _XdslReader(where, len(data))
     found = [_XdslNode.read(node) for node in nodes.children]
     if all(node.number is not None for node in found):
         found.sort(key=lambda node: node.number or 0)  # the order of the graph; in the file parents come first
@@ -119,8 +120,8 @@ def _pairs(element: XmlElement, ids: list[str]) -> list[list[str]]:
 class _XdslReader:
     """A reader that adds the nodes of a file to a network."""
 
-    def __init__(self, where: str) -> None:
-        self.network = NetworkBuilder(where)
+    def __init__(self, where: str, num_bytes: int) -> None:
+        self.network = NetworkBuilder(where, num_bytes)
         self.nodes: dict[str, _XdslNode] = {}  # by identifier
 
     def add(self, node: _XdslNode) -> None:
