@@ -180,14 +180,16 @@ class _CnfReader:
         """Read clauses or parts of clauses: a clause ends with 0, not with the line."""
         if self.num_vars is None and self.dialect != "headless":
             raise words.error(f"expected `p cnf VARIABLES CLAUSES` before the clauses, found {shown(first)}")
-        highest = self.max_vars if self.num_vars is None else self.num_vars
+        highest = self.num_vars
         while words.peek() is not None:
             if not self.is_open:
                 self.is_open = True
                 if self.dialect != "plain":
                     self.clauses.weigh(self._clause_weight(words))
                     continue
-            literal = words.integer("a literal", -highest, highest)
+            literal = words.integer("a literal", None if highest is None else -highest, highest)
+            if abs(literal) > self.max_vars:
+                raise words.error(f"the literal {literal} makes too many variables. {limit_text()}")
             self.clauses.append(literal)
             self.is_open = literal != 0
 
