@@ -30,6 +30,7 @@ from equifactor.formats.evidence import evidence_as_factors
 from equifactor.formats.numbers import TokenError, locate, open_tokens
 from equifactor.formats.words import first_word, shown
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.row_sums import warn_of_stated_rows
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class _Parser:
             line = data.count(b"\n", 0, self.start - len(word)) + 1
             found = shown(word) if word else "an empty file"
             raise FormatError(f"{where}:{line}: expected MARKOV or BAYES, found {found}")
+        self.is_network = word.upper() == b"BAYES"
         self.tokens = open_tokens(data, self.start, small)
 
     def graph(self, log: bool, name: str | None) -> FactorGraph:
@@ -89,6 +91,8 @@ class _Parser:
         structure = self.structure(card)
         log_phi = self.tables(structure)
         self.check(structure, log_phi, log)
+        if self.is_network and not log:
+            warn_of_stated_rows(structure, log_phi, self.where)
         if log:
             log_phi[log_phi <= LOG_ZERO] = -np.inf
         else:
