@@ -7,9 +7,20 @@ from __future__ import annotations
 
 import reprlib
 
+_MAX_TEXT = 1_600  # Characters of the text of an error at most. Chosen by hand.
+
 
 class EquifactorError(Exception):
-    """The base of every error this package raises on purpose; its text is one sentence for the user."""
+    """The base of every error this package raises on purpose; its text is one sentence for the user.
+
+    The middle of a text that is too long is left out: a name in a file may have a million characters.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        message = str(message)
+        if len(message) > _MAX_TEXT:
+            message = f"{message[: _MAX_TEXT // 2]} [..] {message[-_MAX_TEXT // 2 :]}"
+        super().__init__(message)
 
 
 class ModelError(EquifactorError):

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeAlias, cast
 
 from equifactor.base.errors import FormatError
+from equifactor.base.read_limits import limit_text, unchecked_text
 from equifactor.base.sources import file_limit, gibibytes, open_source
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -27,8 +28,6 @@ _COMPRESSED_AT_ONCE = 2**17
 COMPRESSIONS = (".gz", ".xz")
 # How many times larger than its file a decompressed text may be. Model files are compressed 3 to 40 times.
 _MAX_RATIO = 200
-# Bytes of decompressed text (64 MiB) up to which `_MAX_RATIO` is not checked: they fit into memory. Chosen by hand.
-_UNCHECKED_BYTES = 2**26
 # Names of the errors that lzma, zlib and gzip raise for damaged data; these modules are imported only when needed.
 _DECOMPRESSION_ERRORS = ("LZMAError", "error", "BadGzipFile")
 _DECOMPRESS_FIRST = "Decompress it first; .gz and .xz files are read directly."
@@ -110,7 +109,7 @@ def _decompressor(raw: BinaryIO, head: bytes, where: str) -> IO[bytes]:
 
 def _limited(text: IO[bytes], raw: BinaryIO, size: int, where: str) -> Iterator[bytes]:
     """Yield chunks of `text`. Raise `FormatError` if it grows beyond memory, or too far beyond its compressed size."""
-    total, limit = 0, file_limit()
+    total, limit, unchecked = 0, file_limit(), unchecked_text()
     while chunk := text.read(size):
         total += len(chunk)
         if total > limit:
@@ -118,10 +117,10 @@ def _limited(text: IO[bytes], raw: BinaryIO, size: int, where: str) -> Iterator[
                 f"{where}: the file has more than {gibibytes(limit)} of text, which is half of the memory of this "
                 "machine."
             )
-        if text is not raw and total > _UNCHECKED_BYTES and total > _MAX_RATIO * raw.tell():
+        if text is not raw and total > unchecked and total > _MAX_RATIO * raw.tell():
             raise FormatError(
                 f"{where}: the decompressed text is more than {_MAX_RATIO} times larger than the file. Decompress the "
-                "file first if it really is this large."
+                f"file first if it really is this large. {limit_text()}"
             )
         yield chunk
 

@@ -10,7 +10,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, BinaryIO
 
-from equifactor.base.errors import FormatError
+from equifactor.base.errors import FormatError, brief
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
@@ -32,7 +32,7 @@ def open_source(path: PathLike, where: str) -> BinaryIO:
             raise FormatError("<stdin>: standard input is closed. Give a file name instead of -.")
         return _in_memory(stream, where)
     if not os.fspath(path) or "\0" in os.fspath(path):
-        raise FormatError(f"{os.fspath(path)!r} is not a file name.")
+        raise FormatError(f"{brief(os.fspath(path))} is not a file name.")
     handle = _open_at_once(path)
     mode = os.fstat(handle.fileno()).st_mode
     if stat.S_ISREG(mode):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from equifactor.base.errors import FormatError
+from equifactor.base.errors import FormatError, brief
+from equifactor.base.number_text import count_text, finite_number, whole_number
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.kernels.pointers import ptr_of, row_of
 
@@ -14,7 +17,8 @@ _LINE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?(?:\((?P<arguments>[^)]*)\))?(?P<targets>(?:\s[^{}]*)?)(?P<open>\{)?"
 )
 _IGNORED = ("detector", "logical_observable")
-_LARGEST = 10**8  # The largest number of targets after repeated blocks are expanded. Chosen by hand.
+_MAX_DIGITS = 18  # Digits of a target at most: they fit into 64 bits.
+MAX_DEPTH = 100  # The largest number of blocks inside each other; those of Stim have two or three. Chosen by hand.
 
 
 def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:
@@ -22,95 +26,149 @@ def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:
 
     `^`, which suggests how to decompose an error, is ignored: the targets on both sides belong to one error.
     """
-    return _DemReader(where).read(text)
+    whole = _Parser(text, where).read()
+    expanded = _ExpandedModel(where, most_numbers(len(text)))
+    expanded.check(whole.size, "the repeated blocks expand to")
+    expanded.run(whole)
+    return expanded.model()
 
 
-class _DemReader:
-    """The errors read so far, as flat lists."""
+@dataclass
+class _Block:
+    """A part of the file that is repeated, the whole file once."""
 
-    def __init__(self, where: str) -> None:
-        self.where = where
+    count: int
+    number: int  # of its first line
+    parts: list[_Block | _Instruction] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """The instructions and targets of the block after all repetitions."""
+        return self.count * sum(part.size for part in self.parts)
+
+
+@dataclass(slots=True)
+class _Instruction:
+    """An error (with a prior), a declaration of detectors and observables, or a shift of all later detectors."""
+
+    prior: float | None
+    detectors: list[int]
+    observables: list[int]
+    shift: int = 0
+
+    @property
+    def size(self) -> int:
+        """One, and the number of targets."""
+        return 1 + len(self.detectors) + len(self.observables)
+
+
+class _Parser:
+    """A parser that reads every line once, however often it is repeated."""
+
+    def __init__(self, text: str, where: str) -> None:
+        self.text, self.where = text, where
+
+    def read(self) -> _Block:
+        """Return the whole file as a block."""
+        stack = [_Block(1, 1)]
+        for number, raw in enumerate(self.text.splitlines(), start=1):
+            line = raw.partition("#")[0].strip()
+            if not line:
+                continue
+            if line == "}" and len(stack) > 1:
+                stack.pop()
+                continue
+            match = _LINE.fullmatch(line)
+            if match is None:
+                raise self.error(number, f"expected an instruction such as error(0.1) D0 D1 L0, found {brief(line)}.")
+            name, words = match["name"].lower(), match["targets"].split()
+            if name == "repeat":
+                count = whole_number(words[0]) if len(words) == 1 else None
+                if not match["open"] or count is None or count < 0:
+                    raise self.error(number, f"expected repeat N {{, found {brief(line)}.")
+                if len(stack) > MAX_DEPTH:
+                    raise self.error(number, f"blocks are nested more than {MAX_DEPTH} deep, which is not supported.")
+                block = _Block(count, number)
+                stack[-1].parts.append(block)
+                stack.append(block)
+                continue
+            if match["open"]:
+                raise self.error(number, f"only repeat begins a block, found {brief(line)}.")
+            stack[-1].parts.append(self.instruction(number, name, match["arguments"], words))
+        if len(stack) > 1:
+            raise self.error(stack[-1].number, "the block is not closed. Add a line with }.")
+        return stack[0]
+
+    def instruction(self, number: int, name: str, arguments: str | None, words: list[str]) -> _Instruction:
+        """Return the instruction of one line."""
+        if name == "shift_detectors":
+            shift = whole_number(words[0]) if len(words) == 1 else None
+            if shift is None or shift < 0:
+                raise self.error(number, f"expected shift_detectors N, found {brief(' '.join(words))}.")
+            return _Instruction(None, [], [], shift)
+        if name != "error" and name not in _IGNORED:
+            known = ", ".join(("error", *_IGNORED, "shift_detectors", "repeat"))
+            raise self.error(number, f"unknown instruction {brief(name)}. The known instructions are {known}.")
+        found: tuple[list[int], list[int]] = ([], [])
+        for word in words:
+            if word == "^" and name == "error":
+                continue
+            digits = word[1:]
+            if word[0] not in "DdLl" or not (digits.isdigit() and digits.isascii()) or len(digits) > _MAX_DIGITS:
+                raise self.error(number, f"expected targets such as D0 or L0, found {brief(word)}.")
+            found[word[0] in "Ll"].append(int(digits))
+        return _Instruction(self.probability(number, arguments) if name == "error" else None, *found)
+
+    def probability(self, number: int, arguments: str | None) -> float:
+        p = finite_number((arguments or "").strip())
+        if p is None or not 0.0 <= p <= 1.0:
+            raise self.error(number, f"expected error(p) with a probability from 0 to 1, found {brief(arguments)}.")
+        return p
+
+    def error(self, number: int, text: str) -> FormatError:
+        return FormatError(f"{self.where}:{number}: {text}")
+
+
+class _ExpandedModel:
+    """The errors read so far, as flat lists; repeated blocks are expanded."""
+
+    def __init__(self, where: str, most: int) -> None:
+        self.where, self.most = where, most
         self.offset = 0  # The sum of all `shift_detectors` so far.
         self.num_detectors = self.num_observables = 0
         self.priors: list[float] = []
         self.counts: tuple[list[int], list[int]] = ([], [])  # detectors and observables of each error
         self.targets: tuple[list[int], list[int]] = ([], [])
 
-    def read(self, text: str) -> ErrorModel:
-        lines = [
-            (n, line) for n, raw in enumerate(text.splitlines(), start=1) if (line := raw.partition("#")[0].strip())
-        ]
-        self.run(lines, 0, len(lines))
-        edges = [(row_of(ptr_of(c)), np.array(t, np.int64)) for c, t in zip(self.counts, self.targets, strict=True)]
-        return ErrorModel.of_edges((self.num_detectors, self.num_observables), self.priors, edges[0], edges[1])
+    def run(self, block: _Block) -> None:
+        """Add everything in a block as often as it is repeated."""
+        for _ in range(block.count if block.parts else 0):
+            for part in block.parts:
+                if isinstance(part, _Block):
+                    self.run(part)
+                else:
+                    self.add(part)
 
-    def run(self, lines: list[tuple[int, str]], begin: int, end: int) -> None:
-        """Read lines[begin:end]; a block is read as often as its `repeat` says."""
-        at = begin
-        while at < end:
-            number, line = lines[at]
-            match = _LINE.fullmatch(line)
-            if match is None:
-                raise self.error(number, f"expected an instruction such as error(0.1) D0 D1 L0, found {line!r:.60}.")
-            name, words = match["name"].lower(), match["targets"].split()
-            if name == "repeat":
-                if not match["open"] or len(words) != 1 or not words[0].isdigit():
-                    raise self.error(number, f"expected repeat N {{, found {line!r:.60}.")
-                close = self.closing(lines, at, end)
-                for _ in range(int(words[0])):
-                    self.run(lines, at + 1, close)
-                at = close + 1
-                continue
-            self.take(number, name, match["arguments"], words)
-            at += 1
-
-    def closing(self, lines: list[tuple[int, str]], at: int, end: int) -> int:
-        """Return the number of the line that closes the block which line `at` opens."""
-        depth = 0
-        for n in range(at, end):
-            depth += lines[n][1].endswith("{") - (lines[n][1] == "}")
-            if depth == 0:
-                return n
-        raise self.error(lines[at][0], "the block is not closed. Add a line with }.")
-
-    def take(self, number: int, name: str, arguments: str | None, words: list[str]) -> None:
-        """Read one instruction that is not a block."""
-        if name == "shift_detectors":
-            if len(words) != 1 or not words[0].isdigit():
-                raise self.error(number, f"expected shift_detectors N, found {' '.join(words)!r}.")
-            self.offset += int(words[0])
-            return
-        if name != "error" and name not in _IGNORED:
-            known = ", ".join(("error", *_IGNORED, "shift_detectors", "repeat"))
-            raise self.error(number, f"unknown instruction {name!r}. The known instructions are {known}.")
-        found: tuple[list[int], list[int]] = ([], [])
-        for word in words:
-            kind, digits = word[:1].upper(), word[1:]
-            if word == "^" and name == "error":
-                continue
-            if kind not in ("D", "L") or not digits.isdigit():
-                raise self.error(number, f"expected targets such as D0 or L0, found {word!r}.")
-            found[kind == "L"].append(int(digits) + (self.offset if kind == "D" else 0))
-        self.num_detectors = max(self.num_detectors, *(n + 1 for n in found[0]), 0)
-        self.num_observables = max(self.num_observables, *(n + 1 for n in found[1]), 0)
-        if name == "error":
-            self.priors.append(self.probability(number, arguments))
+    def add(self, one: _Instruction) -> None:
+        """Add one instruction."""
+        self.offset += one.shift
+        found = [n + self.offset for n in one.detectors], one.observables
+        self.num_detectors = max(self.num_detectors, 1 + max(found[0], default=-1))
+        self.num_observables = max(self.num_observables, 1 + max(found[1], default=-1))
+        if one.prior is not None:
+            self.priors.append(one.prior)
             for counts, targets, own in zip(self.counts, self.targets, found, strict=True):
                 counts.append(len(own))
                 targets.extend(own)
-            if len(self.targets[0]) > _LARGEST:
-                raise self.error(
-                    number, f"the expanded blocks have more than {_LARGEST:,} targets, which is the limit."
-                )
 
-    def probability(self, number: int, arguments: str | None) -> float:
-        try:
-            p = float(arguments or "")
-        except ValueError:
-            p = -1.0
-        if not 0.0 <= p <= 1.0:
-            raise self.error(number, f"expected error(p) with a probability from 0 to 1, found {arguments!r}.")
-        return p
+    def model(self) -> ErrorModel:
+        """Return the model of all errors."""
+        self.check(self.num_detectors, "the detectors are numbered up to")
+        self.check(self.num_observables, "the observables are numbered up to")
+        edges = [(row_of(ptr_of(c)), np.array(t, np.int64)) for c, t in zip(self.counts, self.targets, strict=True)]
+        return ErrorModel.of_edges((self.num_detectors, self.num_observables), self.priors, edges[0], edges[1])
 
-    def error(self, number: int, text: str) -> FormatError:
-        return FormatError(f"{self.where}:{number}: {text}")
+    def check(self, size: int, what: str) -> None:
+        """Raise `FormatError` if the model would be larger than a file may expand to."""
+        if size > self.most:
+            raise FormatError(f"{self.where}: {what} {count_text(size)}, more than {self.most}. {limit_text()}")

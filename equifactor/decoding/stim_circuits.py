@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from equifactor.base.errors import FormatError, OptionError
-from equifactor.decoding.dem_text import parse_dem
+from equifactor.base.number_text import count_text
+from equifactor.base.read_limits import limit_text, most_numbers
+from equifactor.decoding.dem_text import MAX_DEPTH, parse_dem
 
 if TYPE_CHECKING:
     from equifactor.decoding.error_model import ErrorModel
 
+_NUMBERS_PER_QUBIT = 8  # Stim needs 64 bytes for a qubit.
+_MAX_REASON = 300  # Characters of an error of Stim that are shown at most. Chosen by hand.
 _ANNOTATIONS = ("DETECTOR", "OBSERVABLE_INCLUDE", "SHIFT_COORDS", "QUBIT_COORDS", "TICK", "MPAD")
 _SEEN_BY = {"X": "Z_ERROR", "Z": "X_ERROR"}  # The errors that flip detectors of a basis.
 
@@ -27,12 +32,47 @@ def stim_module() -> Any:
 def model_of_circuit(text: str, where: str = "<circuit>", basis: str | None = None) -> ErrorModel:
     """Return the error model of a circuit, given as text; with a basis, only with the detectors of that basis."""
     stim = stim_module()
+    _check_depth(text, where)
     try:
-        circuit = stim.Circuit(text)
+        circuit = stim.Circuit(f"{text}\n")  # Stim 1.16 never returns from a tag that the end of the text cuts off.
+        _check_size(circuit, len(text), where)
         model = parse_dem(str(circuit.detector_error_model()), where)
-    except ValueError as error:
-        raise FormatError(f"{where}: Stim cannot read the circuit: {' '.join(str(error).split())}") from None
+    except (ValueError, MemoryError) as error:
+        why = " ".join(str(error).split())[:_MAX_REASON]
+        raise FormatError(f"{where}: Stim cannot read the circuit: {why}") from None
     return model if basis is None else model.with_detectors(detectors_of_basis(circuit, basis))
+
+
+def _check_depth(text: str, where: str) -> None:
+    """Raise `FormatError` for blocks nested so deeply that Stim, which reads them by recursion, would crash."""
+    depth = 0
+    for mark in re.finditer(r"[{}]", text):
+        depth += 1 if mark[0] == "{" else -1
+        if depth > MAX_DEPTH:
+            line = text.count("\n", 0, mark.start()) + 1
+            raise FormatError(f"{where}:{line}: blocks are nested more than {MAX_DEPTH} deep, which is not supported.")
+
+
+def _check_size(circuit: Any, num_bytes: int, where: str) -> None:
+    """Raise `FormatError` if the repeated blocks or the qubits of a circuit would take too much time or memory."""
+    most = most_numbers(num_bytes)
+    size, qubits = _expanded_size(circuit), circuit.num_qubits
+    if size > most or qubits * _NUMBERS_PER_QUBIT > most:
+        raise FormatError(
+            f"{where}: the circuit has {qubits} qubits, and its repeated blocks expand to {count_text(size)} "
+            f"targets. {limit_text()}"
+        )
+
+
+def _expanded_size(circuit: Any) -> int:
+    """Return the number of instructions and targets after all repetitions."""
+    size = 0
+    for part in circuit:
+        if part.name == "REPEAT":
+            size += part.repeat_count * _expanded_size(part.body_copy())
+        else:
+            size += 1 + len(part.targets_copy())
+    return size
 
 
 def detectors_of_basis(circuit: Any, basis: str) -> list[int]:

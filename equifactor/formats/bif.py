@@ -35,7 +35,7 @@ _UNQUOTED_NAME = re.compile(r"[\w.+\-<>%$&*#@!?:/^~]+")  # Names that need no qu
 def read_bif(path: PathLike) -> FactorGraph:
     """Read a Bayesian network: one factor per variable over its parents and, last, itself. Raises `FormatError`."""
     tokens = TokenStream(read_bytes(path), label(path), _COMMENTS, "{}()[],;|")
-    network = NetworkBuilder(tokens.where)
+    network = NetworkBuilder(tokens.where, tokens.num_bytes)
     probabilities: list[int] = []  # the tokens where they begin; variables may be declared after them
     while tokens.peek() is not None:
         keyword = tokens.next("a block").lower()

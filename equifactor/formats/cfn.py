@@ -68,7 +68,7 @@ def _own_names(data: bytes, where: str) -> dict[str, tuple[str, list[str] | None
 
 def _graph(parser: CfnParser, own_names: dict[str, tuple[str, list[str] | None]], name: str | None) -> FactorGraph:
     """Return the graph of a file; `own_names` replaces the names that toulbar2 cannot read."""
-    tables = DenseTables(parser.tokens.where)
+    tables = DenseTables(parser.tokens.where, parser.tokens.num_bytes)
     for function in parser.functions.values():
         listed = _costs(parser, function)
         if isinstance(listed, ListedValues):

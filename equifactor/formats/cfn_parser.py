@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equifactor.base.errors import FormatError
+from equifactor.base.errors import FormatError, brief
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.base.typing import FloatArray
-from equifactor.formats.dense_tables import MAX_ENTRIES, ListedValues
+from equifactor.formats.dense_tables import ListedValues
 from equifactor.formats.tokens import TokenStream, is_number
 from equifactor.formats.words import first_repeated
 
@@ -75,6 +76,7 @@ class CfnParser:
         self.functions: dict[str, CfnFunction] = {}
 
         self.maximise, self.bound = False, math.inf
+        self._num_states = 0
 
     def read(self) -> None:
         """Read the whole file. Raises `FormatError`."""
@@ -166,11 +168,11 @@ class CfnParser:
             if int(word) < 0:
                 raise tokens.error(f"variable '{name[:40]}' has an interval ({word[:40]}), which is not supported.")
         card = int(word) if states is None else len(states)
-        if card == 0 or sum(self.card) + card > MAX_ENTRIES:
-            raise tokens.error(
-                f"variable '{name[:40]}' has {card} values. A variable needs at least one value, and all variables "
-                f"together may have at most {MAX_ENTRIES}."
-            )
+        if card == 0:
+            raise tokens.error(f"variable '{name[:40]}' has 0 values. A variable needs at least one value.")
+        self._num_states += card
+        if self._num_states > most_numbers(tokens.num_bytes):
+            raise tokens.error(f"variable '{name[:40]}' has {card} values. {limit_text()}")
         self.card.append(card)
         self.states.append(states)
         self.number_of_state.append({s: k for k, s in enumerate(states or ())})
@@ -224,10 +226,11 @@ class CfnParser:
             costs = np.array([float(word) for word in picked])
         except ValueError:
             costs = np.array([np.nan])
-        if np.all(np.isfinite(costs)) and "_" not in "".join(picked):
+        text = "".join(picked)
+        if np.all(np.isfinite(costs)) and text.isascii() and "_" not in text:
             return costs
         n = first + step * next(n for n, word in enumerate(picked) if not is_number(word))
-        raise self.tokens.error(f"expected a cost of '{name}', found '{words[n]}'", self._index(n))
+        raise self.tokens.error(f"expected a cost of '{name}', found {brief(words[n])}", self._index(n))
 
     def _index(self, n: int) -> int:
         """Return the index of the token of the n-th word of the list that was just read."""

@@ -92,7 +92,7 @@ def _bound(costs: FloatArray, largest: FloatArray) -> str:
     bound = math.fsum(np.maximum(largest, 0.0)) + 1.0
     if bound > MAX_COST:
         raise ModelError(f"The costs add up to {bound:.3g}, more than 2^60, so toulbar2 cannot add them.")
-    digits = max(0, round(math.log10(default_scale(np.abs(costs)))))
+    digits = max(0, round(math.log10(default_scale(np.abs(costs), bound))))
     while digits > 0 and bound * 10.0**digits > MAX_COST:
         digits -= 1
     return f"{math.ceil(bound)}.{'0' * digits}" if digits else str(math.ceil(bound))

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name
+from equifactor.base.number_text import count_text
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.formats.clause_rows import ClauseStream
 from equifactor.formats.cnf_weights import LiteralWeights
 from equifactor.formats.cnf_writer import write_cnf
@@ -40,8 +42,6 @@ __all__ = ["read_cnf", "write_cnf"]
 log = logging.getLogger("equifactor")
 
 _CLAUSE_LINES = re.compile(rb"(?:[0-9+ \t\r-]*+\n){2,5000}+")  # Lines of numbers only, which are read together.
-# Variables that a header may announce: each takes memory even if no clause has it. Chosen by hand.
-MAX_VARIABLES = 10**7
 
 
 def read_cnf(path: PathLike) -> FactorGraph:
@@ -54,7 +54,7 @@ def read_cnf(path: PathLike) -> FactorGraph:
     where = label(path)
     stem, suffix = split_name(path)
     data = read_bytes(path)
-    reader = _CnfReader(where, _dialect(data, suffix))
+    reader = _CnfReader(where, _dialect(data, suffix), len(data))
     for number, lines in _pieces(data):
         if reader.read_clauses(number, lines):
             continue
@@ -98,11 +98,12 @@ def _dialect(data: bytes, suffix: str) -> _Dialect:
 class _CnfReader:
     """A reader that takes line after line and keeps the state between them."""
 
-    def __init__(self, where: str, dialect: _Dialect) -> None:
+    def __init__(self, where: str, dialect: _Dialect, num_bytes: int) -> None:
         self.where = where
         self.dialect = dialect
         self.clauses = ClauseStream()
-        self.weights = LiteralWeights(MAX_VARIABLES)
+        self.max_vars = most_numbers(num_bytes) // 2  # each has two states, even if no clause has it
+        self.weights = LiteralWeights(self.max_vars)
         self.num_vars: int | None = None  # the number of variables in the header; None if no header was read
         self.num_clauses = 0  # the number of clauses in the header
         self.top = math.inf  # clauses of this weight or more are hard
@@ -148,7 +149,9 @@ class _CnfReader:
         kind = words.word("cnf or wcnf")
         if kind not in ("cnf", "wcnf"):
             raise words.error(f"expected cnf or wcnf after p, found {shown(kind.encode())}")
-        self.num_vars = words.integer("the number of variables", 0, MAX_VARIABLES)
+        self.num_vars = words.integer("the number of variables", 0)
+        if self.num_vars > self.max_vars:
+            raise words.error(f"the header announces {count_text(self.num_vars)} variables. {limit_text()}")
         self.num_clauses = words.integer("the number of clauses", 0)
         if self.dialect == "weighted" and words.peek() is not None:
             self.top = words.number("the weight of hard clauses", low=0)
@@ -177,14 +180,16 @@ class _CnfReader:
         """Read clauses or parts of clauses: a clause ends with 0, not with the line."""
         if self.num_vars is None and self.dialect != "headless":
             raise words.error(f"expected `p cnf VARIABLES CLAUSES` before the clauses, found {shown(first)}")
-        highest = MAX_VARIABLES if self.num_vars is None else self.num_vars
+        highest = self.num_vars
         while words.peek() is not None:
             if not self.is_open:
                 self.is_open = True
                 if self.dialect != "plain":
                     self.clauses.weigh(self._clause_weight(words))
                     continue
-            literal = words.integer("a literal", -highest, highest)
+            literal = words.integer("a literal", None if highest is None else -highest, highest)
+            if abs(literal) > self.max_vars:
+                raise words.error(f"the literal {literal} makes too many variables. {limit_text()}")
             self.clauses.append(literal)
             self.is_open = literal != 0
 

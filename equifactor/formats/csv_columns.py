@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import FormatError
+from equifactor.base.errors import FormatError, brief
 from equifactor.base.files import label, read_bytes, split_name
 from equifactor.formats.words import first_repeated
 from equifactor.graph.reading.state_rows import Column
@@ -70,7 +70,7 @@ def _check_names(where: str, names: list[str]) -> None:
     if len(names) == 1 and ";" in names[0]:
         raise FormatError(f"{where}:1: expected commas between the columns, found semicolons")
     if (twice := first_repeated(names)) is not None:
-        raise FormatError(f"{where}:1: two columns are called {twice!r}. Rename one of them.")
+        raise FormatError(f"{where}:1: two columns are called {brief(twice)}. Rename one of them.")
 
 
 def _check_lengths(where: str, names: list[str], rows: list[list[str]], lines: list[int]) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
+from equifactor.base.number_text import count_text
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.factor_rows import FactorRows
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import FloatArray, IntArray
 
-# Entries of all tables of a file together, 1 GiB of float64: a few bytes of text may ask for any amount of memory.
-MAX_ENTRIES = 2**27
 _ALWAYS_DENSE = 64  # Entries up to which a factor always becomes a dense table. Chosen by hand.
 
 
@@ -38,11 +38,6 @@ class FilePosition(Protocol):
 
     def error(self, message: str) -> FormatError:
         """Return an error at this position, for the caller to raise."""
-
-
-def count_text(count: int) -> str:
-    """Format a count for an error: all digits below 10^15, else its order of magnitude."""
-    return str(count) if count < 10**15 else f"about 10^{math.log10(count):.0f}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +65,12 @@ class DenseTables:
 
     Args:
         where: the name of the file in errors.
-        max_entries: the largest number of entries of all tables together.
+        num_bytes: the size of its text, which limits the number of entries of all tables together.
     """
 
-    def __init__(self, where: str, max_entries: int = MAX_ENTRIES) -> None:
+    def __init__(self, where: str, num_bytes: int) -> None:
         self._where = where
-        self._max_entries = max_entries
+        self._max_entries = most_numbers(num_bytes)
         self._num_entries = 0
         self._scopes: list[int] = []
         self._scope_ptr: list[int] = [0]
@@ -89,18 +84,14 @@ class DenseTables:
         `position` is the position of the factor in the file, which errors name.
         """
         size = math.prod(card)
-        self._num_entries += size
-        if self._num_entries > self._max_entries:
-            raise position.error(
-                f"the tables of the file may have at most {self._max_entries} entries in total. This factor of "
-                f"{len(card)} variables has {count_text(size)} entries."
-            )
+        self._count(position, size, len(card))
         table = np.full(size, fill)
         self._append(position, scope, table)
         return table
 
     def add_sparse(self, position: FilePosition, scope: Sequence[int], tuples: IntArray, values: FloatArray) -> None:
         """Add a `SparseTable` from its listed tuples [n, arity] and its values [1 + n], the default first."""
+        self._count(position, tuples.size + len(values), len(scope))  # functions may share a list
         self._listed[len(self._tables)] = tuples
         self._append(position, scope, values)
 
@@ -110,6 +101,15 @@ class DenseTables:
             self.add_sparse(position, scope, listed.states, np.concatenate(([listed.default], listed.values)))
         else:
             self.add(position, scope, listed.shape, listed.default)[listed.entries] = listed.values
+
+    def _count(self, position: FilePosition, size: int, arity: int) -> None:
+        """Raise `FormatError` if the file would expand to more numbers than it may."""
+        self._num_entries += size
+        if self._num_entries > self._max_entries:
+            raise position.error(
+                f"the tables of the file have more than {self._max_entries} entries in total. This factor of {arity} "
+                f"variables has {count_text(size)} entries. {limit_text()}"
+            )
 
     def _append(self, position: FilePosition, scope: Sequence[int], values: FloatArray) -> None:
         self._scopes += scope

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name, write_text
+from equifactor.base.number_text import whole_number
 from equifactor.factors.dense_graph import with_tables
 from equifactor.formats.decimals import ENTRIES_AT_ONCE, decimals
 from equifactor.formats.dense_tables import DenseTables
@@ -39,10 +40,11 @@ def read_fg(path: PathLike) -> FactorGraph:
     label, the labels become the names of the variables. Raises `FormatError`. Cost O(size of the file + T).
     """
     where = label(path)
-    words = Words(read_bytes(path), where, comment="#")
+    data = read_bytes(path)
+    words = Words(data, where, comment="#")
     num_factors = words.integer("the number of factors", 0)
     words.require(2 * num_factors, "words or more for the factors")  # a factor has at least two counts
-    tables = DenseTables(where)
+    tables = DenseTables(where, len(data))
     card_of_label: dict[int, int] = {}
     for a in range(num_factors):
         _read_factor(words, a, tables, card_of_label)
@@ -131,6 +133,6 @@ def _axes(shape: Sequence[int]) -> list[int]:
 
 def _labels(names: tuple[str, ...] | None) -> list[str] | None:
     """Return the names if they can be labels that read back to the same names and order, else None."""
-    if names is None or not all(n.isascii() and n.isdigit() and str(int(n)) == n for n in names):
+    if names is None or not all(n.isdigit() and str(whole_number(n)) == n for n in names):
         return None
     return list(names) if all(int(a) < int(b) for a, b in pairwise(names)) else None

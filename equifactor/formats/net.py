@@ -31,7 +31,7 @@ _EXPRESSIONS = ("model_data", "model_nodes")  # Attributes of tables that Hugin 
 def read_net(path: PathLike) -> FactorGraph:
     """Read a Bayesian network: one factor per variable over its parents and, last, itself. Raises `FormatError`."""
     tokens = TokenStream(read_bytes(path), label(path), (r"%[^\n]*",), "{}()=;|")
-    network = NetworkBuilder(tokens.where)
+    network = NetworkBuilder(tokens.where, tokens.num_bytes)
     own_names: dict[str, str] = {}  # the names of the variables by the identifiers of the file
     potentials: list[int] = []  # the tokens where they begin; nodes may be declared after them
     while tokens.peek() is not None:

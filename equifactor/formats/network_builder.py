@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
-from equifactor.formats.dense_tables import MAX_ENTRIES, count_text
+from equifactor.base.number_text import count_text
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.formats.tokens import one_line
 from equifactor.formats.words import first_repeated
 from equifactor.graph.factor_graph import FactorGraph
@@ -36,10 +37,12 @@ class NetworkBuilder:
 
     Args:
         where: the name of the file in errors.
+        num_bytes: the size of its text, which limits the number of entries of all tables together.
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, num_bytes: int) -> None:
         self.where = where
+        self._max_entries = most_numbers(num_bytes)
         self.nodes: dict[str, NetworkNode] = {}
         self._given: dict[str, tuple[list[str], FloatArray | NoisyOr, Callable[[], int]]] = {}
         self._entries = 0
@@ -73,10 +76,12 @@ class NetworkBuilder:
         shape = tuple(len(self.nodes[name].states) for name in (*parents, child))
         size = math.prod(shape)
         self._entries += size
-        if self._entries > MAX_ENTRIES or len(shape) > _MAX_AXES:
+        if len(shape) > _MAX_AXES:
+            raise self.error(f"'{child}' has {len(parents)} parents. At most {_MAX_AXES - 1} are supported.", line)
+        if self._entries > self._max_entries:
             raise self.error(
-                f"the tables of the file may have at most {MAX_ENTRIES} entries in total, and at most {_MAX_AXES - 1} "
-                f"parents each. The table of '{child}' has {count_text(size)} entries and {len(parents)} parents.",
+                f"the tables of the file have more than {self._max_entries} entries in total. The table of '{child}' "
+                f"has {count_text(size)} entries. {limit_text()}",
                 line,
             )
         return shape

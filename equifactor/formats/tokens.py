@@ -28,6 +28,7 @@ class TokenStream:
         brackets: characters that are tokens by themselves.
 
     Attributes:
+        num_bytes: the size of the file.
         all: the tokens, with their quotes.
         at: the index of the next token.
     """
@@ -46,7 +47,7 @@ class TokenStream:
         marks = re.escape(brackets)
         self._pattern = re.compile("|".join((*comments, f'({_QUOTED}|[{marks}]|[^\\s{marks}"]+)')))
         self._brackets = brackets
-        self.where = where
+        self.where, self.num_bytes = where, len(data)
         self.all: list[str] = [t for t in self._pattern.findall(self._text) if t]
         self.at = 0
 
@@ -145,7 +146,8 @@ class TokenStream:
         """Return the tokens that were just read as numbers, without the commas between them."""
         try:
             values = [float(t) for t in tokens if t != ","]
-            fine = all(map(valid, values)) and "_" not in "".join(tokens)
+            text = "".join(tokens)
+            fine = all(map(valid, values)) and text.isascii() and "_" not in text
         except ValueError:
             fine = False
         if not fine:
@@ -189,8 +191,8 @@ def unquoted(token: str) -> str:
 
 def is_number(token: str, valid: Callable[[float], bool] = math.isfinite) -> bool:
     """Return whether a token is a number for which `valid` holds."""
-    try:
-        return "_" not in token and valid(float(token))  # Python reads 1_000 as a number
+    try:  # Python also reads 1_000 and digits of other scripts as numbers
+        return token.isascii() and "_" not in token and valid(float(token))
     except ValueError:
         return False
 

@@ -22,12 +22,15 @@ import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
 from equifactor.base.files import PathLike, label, read_bytes, split_name, write_text
+from equifactor.base.number_text import count_text
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.factors.dense_graph import with_tables
 from equifactor.formats.decimals import decimals
 from equifactor.formats.evidence import evidence_as_factors
 from equifactor.formats.numbers import TokenError, locate, open_tokens
 from equifactor.formats.words import first_word, shown
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.row_sums import warn_of_stated_rows
 from equifactor.graph.structure import Structure
 
 if TYPE_CHECKING:
@@ -80,6 +83,7 @@ class _Parser:
             line = data.count(b"\n", 0, self.start - len(word)) + 1
             found = shown(word) if word else "an empty file"
             raise FormatError(f"{where}:{line}: expected MARKOV or BAYES, found {found}")
+        self.is_network = word.upper() == b"BAYES"
         self.tokens = open_tokens(data, self.start, small)
 
     def graph(self, log: bool, name: str | None) -> FactorGraph:
@@ -87,6 +91,8 @@ class _Parser:
         structure = self.structure(card)
         log_phi = self.tables(structure)
         self.check(structure, log_phi, log)
+        if self.is_network and not log:
+            warn_of_stated_rows(structure, log_phi, self.where)
         if log:
             log_phi[log_phi <= LOG_ZERO] = -np.inf
         else:
@@ -103,6 +109,10 @@ class _Parser:
         if np.any(card < 1):
             i = int(np.argmax(card < 1))
             self.expected(1 + i, f"the number of states of variable {i}, at least 1")
+        total = int(card.sum(dtype=np.float64))  # in floating point: it may not fit an integer
+        if total > most_numbers(len(self.data)):
+            i = int(np.argmax(card))
+            self.fail(1 + i, f"the variables have {count_text(total)} states in total. {limit_text()}")
         return card
 
     def structure(self, card: IntArray) -> Structure:

@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.files import label, read_bytes, split_name
-from equifactor.formats.dense_tables import MAX_ENTRIES, DenseTables, ListedValues
+from equifactor.base.number_text import count_text
+from equifactor.base.read_limits import limit_text, most_numbers
+from equifactor.formats.dense_tables import DenseTables, ListedValues
 from equifactor.formats.wcsp_writer import check_scale, write_wcsp
 from equifactor.formats.words import Words, first_repeated, shown
 
@@ -50,16 +52,18 @@ def read_wcsp(path: PathLike, *, scale: float | None = None) -> FactorGraph:
     """
     check_scale(scale)
     where = label(path)
-    reader = _WcspReader(Words(read_bytes(path), where), where)
+    data = read_bytes(path)
+    reader = _WcspReader(Words(data, where), where, len(data))
     return reader.read(scale, name=split_name(path)[0])
 
 
 class _WcspReader:
     """A reader that takes the words of a file in one pass."""
 
-    def __init__(self, words: Words, where: str) -> None:
+    def __init__(self, words: Words, where: str, num_bytes: int) -> None:
         self.words = words
-        self.tables = DenseTables(where)
+        self.tables = DenseTables(where, num_bytes)
+        self.max_states = most_numbers(num_bytes)
         self.card: list[int] = []
         self.top = 0
         self.shared: list[ListedValues] = []  # functions that later functions may reuse
@@ -74,8 +78,8 @@ class _WcspReader:
         self.top = words.integer("the cost of forbidden tuples (top)", 1)
         words.require(num_vars + 3 * num_functions, "words or more for the domains and cost functions")
         self.card = [words.integer(f"the domain size of variable {i}", 1, max_card) for i in range(num_vars)]
-        if sum(self.card) > MAX_ENTRIES:
-            raise words.error(f"expected at most {MAX_ENTRIES} states in all domains together, found {sum(self.card)}")
+        if sum(self.card) > self.max_states:
+            raise words.error(f"all domains together have {count_text(sum(self.card))} states. {limit_text()}")
         for a in range(num_functions):
             self._function(a, scale)
         words.end()

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 
 DIGITS = 7  # Significant digits of the largest cost that are kept, unless fewer are exact. Chosen by hand.
+_DECIMALS = 3  # Decimals of every cost that are kept if the sum of the costs fits into `MAX_COST`. Chosen by hand.
+# A cost is lost if rounding changes it by more than this amount, which is 1 % of the potential, and this share.
+_LOST, _LOST_SHARE = 0.01, 1e-5
 MAX_COST = 2**60  # The largest sum of all costs, so that every program can add them in 64 bits.
 
 
@@ -38,7 +41,8 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
         graph: any factor graph; each observed variable gets a function that forbids its other states.
         path: the file.
         scale: cost = -log phi * scale, rounded to an integer. None takes the smallest power of ten that makes all
-            costs integers, or else the one that keeps 7 digits of the largest. The name of the problem records it.
+            costs integers, or else one that keeps 7 digits of the largest cost and 3 decimals of all costs. The name
+            of the problem records it. Raises `ModelError` if no scale keeps both the largest and the smallest costs.
 
     Costs are not negative: a table with potentials above 1 is divided by its largest potential, and the logarithm of
     the product of these divisors goes into the name as `:constant=`. Sparse tables and clauses stay lists of tuples
@@ -53,15 +57,19 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
     costs = np.repeat(shifts, np.diff(ptr)) - graph.log_phi
     forbidden = np.isposinf(costs)
     costs[forbidden] = 0.0
-    scale = default_scale(costs) if scale is None else scale
+    if scale is None:
+        scale = default_scale(costs, math.fsum(max_per_table(costs, ptr)))
+        _check_loss(costs, scale)
     with np.errstate(over="ignore"):
         costs = np.rint(costs * scale)
-    top = math.fsum(max_per_table(costs, ptr)) + 1  # above every sum of costs
-    if top > MAX_COST:
-        raise ModelError(f"With scale={scale:g} the costs add up to {top:.3g}, more than 2^60. Pass a smaller scale.")
-    costs[forbidden] = top
+    total = math.fsum(max_per_table(costs, ptr))
+    if total > MAX_COST:
+        raise ModelError(f"With scale={scale:g} the costs add up to {total:.3g}, more than 2^60. Pass a smaller scale.")
+    whole = costs.astype(np.int64)
+    top = 1 + sum(int(x) for x in max_per_table(costs, ptr).tolist())  # above all sums of costs
+    whole[forbidden] = top
     name = _name(graph.name, scale, math.fsum(shifts))
-    write_text(path, _text(graph, costs.astype(np.int64), int(top), name))
+    write_text(path, _text(graph, whole, top, name))
 
 
 def check_scale(scale: float | None) -> None:
@@ -90,8 +98,11 @@ def max_per_table(values: FloatArray, table_ptr: IntArray) -> FloatArray:
     return np.maximum.reduceat(values, table_ptr[:-1]) if len(table_ptr) > 1 else np.zeros(0)
 
 
-def default_scale(costs: FloatArray) -> float:
-    """Return the smallest power of ten that makes all costs integers, or else the one that keeps 7 digits."""
+def default_scale(costs: FloatArray, total: float) -> float:
+    """Return the smallest power of ten that makes all costs integers, or else one that keeps 7 digits of the largest.
+
+    If `total`, the largest sum of costs, permits it, the second keeps 3 decimals of every cost as well.
+    """
     largest = float(costs.max(initial=0.0))
     if largest == 0:
         return 1.0
@@ -100,7 +111,20 @@ def default_scale(costs: FloatArray) -> float:
         scaled = costs * 10.0**k
         if largest * 10.0**k < 2**53 and np.array_equal(np.rint(scaled), scaled):
             return 10.0**k
-    return 10.0 ** min(most, 300)
+    room = math.floor(math.log10(MAX_COST / 2 / max(total, 1.0)))
+    return 10.0 ** min(max(most, min(_DECIMALS, room)), 300)
+
+
+def _check_loss(costs: FloatArray, scale: float) -> None:
+    """Raise `ModelError` if rounding would lose a cost: its neighbours in the same file are too large for it."""
+    error = np.abs(np.rint(costs * scale) / scale - costs)
+    lost = (error > _LOST) & (error > _LOST_SHARE * costs)
+    if lost.any():
+        raise ModelError(
+            f"The costs reach {costs.max():.3g}, and whole numbers of 64 bits that hold them cannot also hold the cost "
+            f"{costs[int(np.argmax(lost))]:.6g}. Write an .LG file, which holds decimal numbers, or pass the scale "
+            "to round the costs to."
+        )
 
 
 def _name(name: str | None, scale: float, constant: float) -> str:

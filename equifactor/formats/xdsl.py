@@ -22,6 +22,7 @@ import numpy as np
 
 from equifactor.base.errors import brief
 from equifactor.base.files import label, read_bytes, split_name
+from equifactor.base.number_text import whole_number
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.formats.network_builder import NetworkBuilder, as_table
 from equifactor.formats.xdsl_writer import NAME, NUMBER, STATES, write_xdsl
@@ -45,7 +46,8 @@ def read_xdsl(path: PathLike) -> FactorGraph:
     effect. Every other noisy-max node becomes a table.
     """
     where = label(path)
-    root = read_xml(read_bytes(path), where)
+    data = read_bytes(path)
+    root = read_xml(data, where)
     if root.tag != "smile":
         raise root.error(f"expected <smile> as the outermost element, found <{root.tag[:40]}>")
     nodes = root.first("nodes")
@@ -53,7 +55,7 @@ def read_xdsl(path: PathLike) -> FactorGraph:
         raise root.error("the element <smile> has no <nodes>.")
     for dynamic in root.all("dynamic"):
         raise dynamic.error("the network has plates (<dynamic>), which are not supported.")
-    reader = _XdslReader(where)
+    reader = _XdslReader(where, len(data))
     found = [_XdslNode.read(node) for node in nodes.children]
     if all(node.number is not None for node in found):
         found.sort(key=lambda node: node.number or 0)  # the order of the graph; in the file parents come first
@@ -89,10 +91,8 @@ class _XdslNode:
             pairs = _pairs(properties[STATES], ids)
             states, order = [name for _, name in pairs], np.array([ids.index(i) for i, _ in pairs])
         name = _text_of(properties[NAME]) if NAME in properties else own
-        number = properties[NUMBER].text if NUMBER in properties else ""
-        return cls(
-            node, own, ids, name, states, order, int(number) if number.isdecimal() and len(number) < 18 else None
-        )
+        number = whole_number(properties[NUMBER].text) if NUMBER in properties else None
+        return cls(node, own, ids, name, states, order, number)
 
 
 def _text_of(element: XmlElement) -> str:
@@ -120,8 +120,8 @@ def _pairs(element: XmlElement, ids: list[str]) -> list[list[str]]:
 class _XdslReader:
     """A reader that adds the nodes of a file to a network."""
 
-    def __init__(self, where: str) -> None:
-        self.network = NetworkBuilder(where)
+    def __init__(self, where: str, num_bytes: int) -> None:
+        self.network = NetworkBuilder(where, num_bytes)
         self.nodes: dict[str, _XdslNode] = {}  # by identifier
 
     def add(self, node: _XdslNode) -> None:
@@ -165,7 +165,9 @@ class _XdslReader:
             raise listed.error(
                 f"expected a state of '{node.id}' (one of {', '.join(number)[:80]}), found '{wrong[:40]}'"
             )
-        self._add_table(node, parents, np.eye(shape[-1])[[number[word] for word in words]].reshape(shape))
+        table = np.zeros((len(words), shape[-1]))
+        table[np.arange(len(words)), [number[word] for word in words]] = 1.0
+        self._add_table(node, parents, table.reshape(shape))
 
     def noisymax(self, node: _XdslNode, parents: list[_XdslNode]) -> None:
         self.network.check_names(node.name, [p.name for p in parents], node.element.at)
@@ -198,10 +200,10 @@ class _XdslReader:
         if listed is None:
             return [list(range(d)) for d in cards]
         numbers = listed.numbers("the number of a state")
-        found = [list(map(int, part)) for part in np.split(np.array(numbers), np.cumsum(cards)[:-1])] if cards else []
+        found = [part.tolist() for part in np.split(np.array(numbers), np.cumsum(cards)[:-1])] if cards else []
         if len(numbers) != sum(cards) or any(sorted(s) != list(range(d)) for s, d in zip(found, cards, strict=True)):
             raise listed.error(f"<strengths> must list each of the {sum(cards)} parent states of '{node.id}' once.")
-        return found
+        return [list(map(int, part)) for part in found]
 
     def _columns(self, node: _XdslNode, parents: list[_XdslNode]) -> FloatArray:
         """Return the distributions [sum of the states of the parents + 1, states of the child] of a noisy-max node."""

@@ -1,4 +1,8 @@
-"""The elements of an XML file and the lines they begin on. Entities are never expanded."""
+"""The elements of an XML file and the lines they begin on.
+
+The specification of XMLBIF puts a DTD into every file, so a DTD is not an error. Nothing in it expands: entities are
+refused, and default values of attributes are not used.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,13 @@ from xml.sax.saxutils import escape
 from equifactor.base.errors import FormatError, ModelError, brief
 from equifactor.formats.tokens import is_number, one_line
 
+_MAX_DEFAULTS = 100  # Attributes that a DTD declares at most: expat looks at each for every element. XMLBIF has 3.
 _MAX_DEPTH = 100  # Levels of nested elements at most; network files have about five. Chosen by hand.
 # The characters that no XML file can contain.
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class XmlElement:
     """An element: its attributes, its child elements and the text directly in it."""
 
@@ -62,7 +67,8 @@ class XmlElement:
             values = [float(word) for word in words]
         except ValueError:
             values = []
-        if len(values) == len(words) and "_" not in text and all(abs(v) < float("inf") for v in values):
+        plain = text.isascii() and "_" not in text  # Python also reads 1_000 and digits of other scripts
+        if len(values) == len(words) and plain and all(abs(v) < float("inf") for v in values):
             return values
         for found in re.finditer(r"\S+", text):
             if not is_number(found[0]):
@@ -75,7 +81,10 @@ def read_xml(data: bytes, where: str) -> XmlElement:
     """Return the root element of a file. Raises `FormatError` if the file is not well-formed or declares entities."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
+    # Attributes that only a DTD states are left out: a default of 10^5 characters would be copied to every element.
+    parser.specified_attributes = True
     stack = [XmlElement("", {}, 1, where)]
+    num_defaults = 0
 
     def fail(message: str) -> None:
         raise FormatError(f"{where}:{parser.CurrentLineNumber}: {message}")
@@ -90,6 +99,12 @@ def read_xml(data: bytes, where: str) -> XmlElement:
     def end(_: str) -> None:
         stack.pop()
 
+    def count_default(*_: object) -> None:
+        nonlocal num_defaults
+        num_defaults += 1
+        if num_defaults > _MAX_DEFAULTS:
+            fail(f"the DTD declares more than {_MAX_DEFAULTS} attributes, which is not supported. Delete the DTD.")
+
     def refuse(*_: object) -> None:
         fail("the file declares or uses its own entity, which is not supported. Replace the entity by its text.")
 
@@ -97,6 +112,7 @@ def read_xml(data: bytes, where: str) -> XmlElement:
     parser.EndElementHandler = end
     parser.CharacterDataHandler = lambda text: stack[-1].pieces.append(text)
     parser.CommentHandler = lambda _: stack[-1].pieces.append(" ")  # a comment separates the numbers around it
+    parser.AttlistDeclHandler = count_default
     parser.EntityDeclHandler = refuse
     parser.SkippedEntityHandler = refuse
     try:

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 def read_xmlbif(path: PathLike) -> FactorGraph:
     """Read a Bayesian network: one factor per variable over its parents and, last, itself. Raises `FormatError`."""
     where = label(path)
-    root = read_xml(read_bytes(path), where)
+    data = read_bytes(path)
+    root = read_xml(data, where)
     if root.tag.lower() != "bif":
         hint = ". Pass format='xdsl' (--format xdsl) to read it." if root.tag == "smile" else ""
         raise root.error(f"expected <BIF> as the outermost element, found <{root.tag[:40]}>{hint}")
     found = root.first("network")
     if found is None:
         raise root.error("the element <BIF> has no <NETWORK>.")
-    network = NetworkBuilder(where)
+    network = NetworkBuilder(where, len(data))
     for variable in found.all("variable"):
         node_type = variable.attributes.get("TYPE", "nature")
         if node_type.lower() not in ("nature", "discrete"):

@@ -13,6 +13,7 @@ from equifactor.graph.kinds import kind_class
 from equifactor.graph.mixed_rows import dense_table
 from equifactor.graph.reading import factor_input, inputs, observations
 from equifactor.graph.reading.observations import StateNumbers, conditioned
+from equifactor.graph.row_sums import warn_of_typed_rows
 from equifactor.graph.scores import assignment_log_scores, assignment_of
 from equifactor.graph.structure import MAX_AXES, Structure
 from equifactor.graph.structured_factor import StructuredFactor
@@ -67,6 +68,8 @@ class FactorGraph:
         empty = FactorGraph.trusted(structure, np.zeros(0), None, inputs.read_name(name))
         graph = empty.with_factors(pairs, log=log)
         self._set(graph.structure, graph.log_phi, None, name)
+        if not log:
+            warn_of_typed_rows(self)
 
     def _set(self, structure: Structure, log_phi: FloatArray, observed: IntArray | None, name: str | None) -> None:
         log_phi.flags.writeable = False

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from equifactor.base import files
 from equifactor.base.errors import FormatError
 from equifactor.base.files import label, make_folder, read_bytes, read_chunks, split_name, write_bytes, write_text
 
@@ -102,7 +101,7 @@ def test_broken_compression(tmp_path, content, fragment):
 
 
 def test_a_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_UNCHECKED_BYTES", 2**20)
+    monkeypatch.setenv("EQUIFACTOR_READ_LIMIT", str(2.0**-6))  # 2^24 bytes, of which 2^20 bytes of text
     path = tmp_path / "m.uai.xz"
     path.write_bytes(lzma.compress(b"0 " * 2**22))
     with pytest.raises(FormatError, match="more than 200 times larger than the file"):

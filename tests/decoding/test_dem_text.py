@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from equifactor.base.errors import FormatError
+from equifactor.base.errors import FormatError, OptionError
 from equifactor.decoding.dem_text import parse_dem
+from equifactor.decoding.stim_circuits import model_of_circuit
 
 TEXT = """
 # a comment
@@ -45,11 +46,73 @@ def test_blocks_shifts_and_separators() -> None:
         ("wobble D0", "unknown instruction 'wobble'"),
         ("}", "expected an instruction"),
         ("shift_detectors D0", "expected shift_detectors N"),
+        ("error(0.1) D\u00b2", "expected targets such as D0 or L0, found 'D\u00b2'"),
+        ("error(0.1) D\u0661", "expected targets such as D0 or L0"),
+        ("error(0.1) D" + "9" * 5000, "expected targets such as D0 or L0, found 'D99"),
+        ("error(0.1) D+1", "expected targets such as D0"),
+        ("error(0.1) D", "expected targets such as D0"),
+        ("error(1_0) D0", "probability"),
+        ("repeat " + "9" * 5000 + " {\n}", "expected repeat N"),
+        ("repeat \u00b2 {\n}", "expected repeat N"),
+        ("shift_detectors " + "9" * 5000, "expected shift_detectors N"),
+        ("error(0.1) D0 {\n}", "only repeat begins a block"),
+        ("repeat 2 {\n" * 3000 + "}\n" * 3000, "nested more than 100 deep"),
+        ("x" * 100_000, "unknown instruction 'xxx"),
+        ("error(0.1) " + "y" * 100_000, "found 'yyy"),
+        ("error(" + "z" * 100_000 + ") D0", "found 'zzz"),
+        ("{" * 100_000, "expected an instruction"),
+        ("repeat 1000000000000 {\nshift_detectors 1\n}", "expand to 1000000000000, more than .* EQUIFACTOR_READ_LIMIT"),
+        ("repeat 1000000000000 {\nerror(0.1) D0\n}", "expand to 2000000000000,"),
+        ("repeat 99999999 {\n" * 50 + "error(0.1) D0\n" + "}\n" * 50, "the repeated blocks expand to about 10.400"),
+        ("error(0.1) D999999999999", "the detectors are numbered up to 1000000000000"),
+        ("error(0.1) L999999999999", "the observables are numbered up to 1000000000000"),
+        ("shift_detectors 999999999999999999\nerror(0.1) D0", "the detectors are numbered up to about 10.18"),
     ],
 )
 def test_errors_say_where(text: str, message: str) -> None:
-    with pytest.raises(FormatError, match=message):
+    with pytest.raises(FormatError, match=message) as caught:
         parse_dem(text)
+    assert len(str(caught.value)) < 500
+
+
+def test_an_empty_block_takes_no_time() -> None:
+    model = parse_dem("repeat 1000000000000 {\n}\nrepeat 9 {\nrepeat 1000000000000 {\n}\n}\nerror(0.1) D0\n")
+    assert model.num_errors == 1
+    pytest.importorskip("stim")
+    assert model_of_circuit("REPEAT 1000000000000 {\n}\nM 0\nDETECTOR rec[-1]").num_detectors == 1
+
+
+def test_the_limit_can_be_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "repeat 1000 {\nerror(0.1) D0\nshift_detectors 1\n}"
+    monkeypatch.setenv("EQUIFACTOR_READ_LIMIT", "0.00001")
+    with pytest.raises(FormatError, match="at most 1e-05 GiB beyond what it lists"):
+        parse_dem(text)
+    monkeypatch.setenv("EQUIFACTOR_READ_LIMIT", "0.0001")
+    assert parse_dem(text).num_detectors == 1000
+    monkeypatch.setenv("EQUIFACTOR_READ_LIMIT", "much")
+    with pytest.raises(OptionError, match="must be a number of GiB, found 'much'"):
+        parse_dem(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "A tag wasn't closed"),
+        ("X[", "A tag wasn't closed"),
+        ("M 0\nX[a", "A tag wasn't closed"),
+        ("REPEAT 1000000000000 {\nX_ERROR(0.1) 0\nM 0\nDETECTOR rec[-1]\n}", "expand to 6000000000000 targets"),
+        ("M 16000000", "the circuit has 16000001 qubits"),
+        ("REPEAT 2 {\n" * 3000 + "}\n" * 3000, ":101: blocks are nested more than 100 deep"),
+        ("y" * 100_000, "Stim cannot read the circuit: Gate not found"),
+        ("M \u00b2", "Stim cannot read the circuit"),
+        ("\0", "Stim cannot read the circuit"),
+    ],
+)
+def test_circuits_that_stim_should_not_see(text: str, message: str) -> None:
+    pytest.importorskip("stim")
+    with pytest.raises(FormatError, match=message) as caught:
+        model_of_circuit(text)
+    assert len(str(caught.value)) < 500
 
 
 def test_it_agrees_with_stim() -> None:

@@ -154,6 +154,20 @@ def test_any_magnitude_keeps_its_digits(tmp_path, log_value):
     np.testing.assert_allclose(read_wcsp(tmp_path / "a.wcsp").log_phi, g.log_phi, rtol=1e-6, atol=1e-300)
 
 
+def test_a_range_that_no_scale_holds_is_refused(tmp_path):
+    g = FactorGraph([2, 3], [([0], [0.0, -1e20]), ([1], [0.0, -0.5, -1.25])], log=True)
+    with pytest.raises(ModelError, match=r"reach 1e\+20, .* cannot also hold the cost 0\.5\. Write an \.LG file"):
+        write_wcsp(g, tmp_path / "a.wcsp")
+    assert not (tmp_path / "a.wcsp").exists()
+    write_wcsp(g, tmp_path / "a.wcsp", scale=1e-3)  # the user's own choice
+
+
+def test_a_wide_range_keeps_three_decimals(tmp_path):
+    g = FactorGraph([2, 3], [([0], [0.0, -1e12]), ([1], [0.0, -0.5004, -1.25])], log=True)
+    write_wcsp(g, tmp_path / "a.wcsp")
+    np.testing.assert_allclose(read_wcsp(tmp_path / "a.wcsp").log_phi, g.log_phi, atol=5e-4)
+
+
 def test_evidence_and_impossible_tables(tmp_path):
     g = FactorGraph([2, 3], [([0, 1], np.arange(1.0, 7).reshape(2, 3)), ([0], [0, 0])])
     for h in (g, g.condition({1: 2})):

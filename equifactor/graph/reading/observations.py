@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
+from equifactor.base.number_text import finite_number
 from equifactor.base.options import did_you_mean
 from equifactor.graph.reading.inputs import as_numbers, listed, variable_number
 from equifactor.graph.slicing import slice_tables
@@ -216,7 +217,7 @@ def _check_variable_key(structure: Structure, key: object, variable: int) -> Non
         return
     name = structure.variable_names[variable]
     other = structure.index_of_name.get(str(key), variable)
-    if other != variable or _number(name) not in (None, variable):
+    if other != variable or finite_number(name) not in (None, variable):
         raise ModelError(
             f"variable {key} can be read as a name or as a place counted from 0, where variable {name!r} is. "
             "Give the name as text.",
@@ -235,16 +236,7 @@ def _numbered_states(structure: Structure, variable: int) -> str:
 @functools.lru_cache(maxsize=1024)
 def _names_agree(names: tuple[str, ...]) -> bool:
     """Return whether every name that is a number, or a word for 1 or 0, is at its own place."""
-    return all(_TRUTH.get(name.lower(), _number(name)) in (None, x) for x, name in enumerate(names))
-
-
-def _number(name: str) -> float | None:
-    """Return the number that a name can be read as, or None; `nan` and `inf` are words."""
-    try:
-        value = float(name)
-    except ValueError:
-        return None
-    return value if np.isfinite(value) else None
+    return all(_TRUTH.get(name.lower(), finite_number(name)) in (None, x) for x, name in enumerate(names))
 
 
 def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError, brief
+from equifactor.base.number_text import finite_number
 from equifactor.base.options import did_you_mean
 from equifactor.graph.reading import observations
 from equifactor.graph.reading.inputs import as_list, listed
@@ -142,11 +143,8 @@ def _state_in_file(s: Structure, variable: int, text: str) -> int:
 
 def _whole(text: str) -> int | None:
     """Return the whole number that a text such as `1` or `1.0` stands for; None for any other text."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return int(value) if value.is_integer() else None
+    value = finite_number(text)
+    return int(value) if value is not None and value.is_integer() else None
 
 
 # ---- rows of a frame or an array --------------------------------------------------------------------------

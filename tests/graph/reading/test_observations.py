@@ -11,7 +11,9 @@ import pytest
 
 import equifactor as ef
 from equifactor import FactorGraph, ModelError
+from equifactor.formats.csv_columns import read_csv
 from equifactor.graph.reading.observations import StateNumbers
+from equifactor.graph.reading.state_rows import read_columns
 
 
 @pytest.fixture
@@ -195,3 +197,19 @@ def test_numbers_of_files_and_graphs_are_no_names(tmp_path: Path) -> None:
     assert graph.condition(observed.evidence) == observed
     with pytest.raises(ModelError, match="out of range"):
         graph.condition(StateNumbers({0: 7}))
+
+
+@pytest.mark.parametrize("names", [["1_1", "1_2"], ["\u00b2", "\u00b3"], ["\u0661", "\u0662"], ["9" * 400, "x"]])
+def test_names_that_only_python_reads_as_numbers_are_names(names: list[str]) -> None:
+    graph = FactorGraph({"gene": names}, [(["gene"], [0.25, 0.75])])
+    assert graph.condition({"gene": 1}).evidence == {0: 1}
+    assert graph.condition({"gene": names[0]}).evidence == {0: 0}
+    named = FactorGraph({names[0]: 2, "b": 2}, [([0, 1], np.ones((2, 2)))])
+    assert named.condition({0: 1}).evidence == {0: 1}
+
+
+def test_cells_that_only_python_reads_as_numbers_are_names(tmp_path: Path) -> None:
+    graph = FactorGraph({"gene": ["11", "12"]}, [(["gene"], [0.25, 0.75])])
+    (tmp_path / "rows.csv").write_text("gene\n1_1\n")
+    with pytest.raises(ef.FormatError, match="has no state '1_1'"):
+        read_columns(graph.structure, read_csv(tmp_path / "rows.csv"))
