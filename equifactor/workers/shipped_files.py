@@ -6,16 +6,15 @@ import functools
 import hashlib
 import os
 import socket
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from equifactor.base.errors import ClusterError
 from equifactor.base.files import make_folder, write_bytes
+from equifactor.base.private_folder import private_folder
 
 # Bytes of the largest file that is sent. Workers must see a larger file under the same path. Chosen by hand.
 MAX_SENT = 2**26
-_folders: list[tempfile.TemporaryDirectory[str]] = []  # kept, because a folder that is not referenced is removed
 
 
 def sent_files(paths: Iterable[Path | None]) -> dict[Path, bytes]:
@@ -40,7 +39,7 @@ def lasting_file(path: Path, data: bytes) -> Path:
     The file may be code that will run. So it is in a new folder that other users cannot enter, and its content is
     compared before every use.
     """
-    target = Path(_private_folder(os.getpid()), hashlib.sha256(data).hexdigest(), path.name)
+    target = Path(_own_folder(os.getpid()), hashlib.sha256(data).hexdigest(), path.name)
     if not target.is_file() or target.read_bytes() != data:
         make_folder(target.parent)
         write_bytes(target, data)  # atomic: another thread may write the same file
@@ -48,7 +47,6 @@ def lasting_file(path: Path, data: bytes) -> Path:
 
 
 @functools.cache
-def _private_folder(process: int) -> str:
-    """Return a folder with a random name that only this user can enter. It is removed when the process ends."""
-    _folders.append(tempfile.TemporaryDirectory(prefix="equifactor-", ignore_cleanup_errors=True))
-    return _folders[-1].name
+def _own_folder(process: int) -> str:
+    """Return the folder of this process."""
+    return private_folder("equifactor-")
