@@ -95,7 +95,7 @@ class MapTraining:
         try:
             done = train(
                 self.method.kind, models, "MAP", out, network=settings["network"], seed=self.seed, device=device,
-                resume=checkpoint.is_file(), time_limit=limit, **settings["training"],
+                resume=checkpoint.is_file(), overwrite=True, time_limit=limit, **settings["training"],
             )  # fmt: skip
         except SolveError:
             if limit is None or time.perf_counter() - start < limit:

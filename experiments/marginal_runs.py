@@ -136,7 +136,7 @@ class MarginalRun:
         interrupts = Clock.interrupts
         try:
             done = train(
-                line.kind, data, "MAR", out,
+                line.kind, data, "MAR", out, overwrite=True,
                 network=line.network, lr=line.lr, epochs=epochs, seed=seed, device=device, **settings,
             )  # fmt: skip
         except SolveError as error:  # A learning rate whose loss is not finite is rejected; the others are still tried.

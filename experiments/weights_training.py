@@ -107,7 +107,7 @@ def make_weights(recipe: WeightsRecipe, folder: Path) -> dict[str, Any]:
         data.append(f"{recipe.data}:{config['public_split']}")
     out = folder / f"{recipe.kind}-{recipe.task.lower()}.safetensors"
     done = train(
-        recipe.kind, data, recipe.task, out, weights=weights, start=recipe.start,
+        recipe.kind, data, recipe.task, out, overwrite=True, weights=weights, start=recipe.start,
         network=known["settings"] | dict(recipe.network), batch_size=recipe.batch, batch_states=recipe.states,
         epochs=10**6, steps_per_epoch=config["steps_per_epoch"], patience=0, lr=recipe.lr or known["learning_rate"],
         warmup=50, schedule="time", time_limit=recipe.seconds - (time.perf_counter() - start),

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeAlias, cast
 
-from equifactor.base.errors import FormatError
+from equifactor.base.errors import FormatError, OptionError
 from equifactor.base.read_limits import limit_text, unchecked_text
 from equifactor.base.sources import file_limit, gibibytes, open_source
 
@@ -186,6 +186,12 @@ def check_writable(path: PathLike) -> None:
         why = reason(error) if isinstance(error, OSError) else str(error)
     if why:
         raise FormatError(f"{os.fspath(path)}: cannot write this file: {why}.")
+
+
+def check_new(path: PathLike, advice: str) -> None:
+    """Raise `OptionError` if a file exists that took long to make; called before the work for another one."""
+    if os.path.lexists(path):
+        raise OptionError(f"{os.fspath(path)}: this file exists. {advice}")
 
 
 def _write_atomically(target: Path, chunks: Iterable[bytes], mode: int | None) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError
+from equifactor.base.files import check_new
 from equifactor.base.options import parse_value
 from equifactor.cli.completions import network_kinds, trained_models, words
 from equifactor.cli.exit_status import Exit
@@ -66,6 +67,7 @@ def _run(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint beside FILE.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE and its checkpoint.")] = False,
     plugin: Plugins = None,
     **settings: Any,
 ) -> None:
@@ -74,13 +76,16 @@ def _run(
 
         if start is not None or resume:
             raise OptionError("--start and --resume need --task MAR or MAP; --task DECODE always trains from scratch")
+        if not overwrite:
+            check_new(out, "Add --overwrite to replace it, or name another file.")
         return train_decoder(kind, data, out, _network_settings(kind, network or []), settings)
     from equifactor.learning.training.trainer import train as run_training
 
     before = Clock.interrupts
     trained = run_training(
         kind, data, task, out,
-        network=_network_settings(kind, network or []), start=start, resume=resume, progress=True, **settings,
+        network=_network_settings(kind, network or []), start=start, resume=resume, overwrite=overwrite,
+        progress=True, **settings,
     )  # fmt: skip
     if not trained.is_first:
         return

@@ -11,59 +11,100 @@ from __future__ import annotations
 import csv
 import io
 import json
+import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from equifactor.base.errors import FormatError
-from equifactor.base.files import write_text
+from equifactor.base.file_lock import locked
+from equifactor.base.files import reason, write_text
 from equifactor.evaluation.contents import PREFIX
 
 ROWS = "rows.jsonl"
 ANSWER = "answer"  # The field of a row that stays on disk.
 Row = dict[str, Any]
 
+_BEGIN = b'{"key": '  # The beginning of every line.
+log = logging.getLogger("equifactor")
+
 
 class RowStore:
-    """The rows of a folder by key, without marginals. `add` appends a row and returns when it is on disk."""
+    """The rows of a folder by key, without marginals. `add` appends a row and returns when it is on disk.
+
+    Several processes may use one folder. Each appends whole lines under a lock, and nothing is ever removed from the
+    file. `rows` has the rows that were there at the start, and those that this object added.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.path = self.folder / ROWS
+        self.rows: dict[str, Row] = {}
+        self._offsets: dict[str, int] = {}  # the byte where the line of each key begins
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._offsets: dict[str, int] = {}  # the byte where the line of each key begins
-            self.rows = self._load()
-            self._file = self.path.open("ab")
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         except OSError as error:
             raise FormatError(
                 f"{self.folder}: cannot write results to this folder: {error.strerror or error}."
             ) from None
+        try:
+            for offset, row in read_rows(self.path):
+                self._note(offset, row.pop("key"), row)
+        except BaseException:
+            os.close(self._file)
+            raise
 
     def __enter__(self) -> RowStore:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
+        os.close(self._file)
 
     def add(self, key: str, row: Row) -> None:
-        """Save one finished run."""
-        self._offsets[key] = self._file.seek(0, os.SEEK_END)
-        self._file.write(json.dumps({"key": key, **_coded(row)}, allow_nan=False).encode() + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self.rows[key] = {name: value for name, value in row.items() if name != ANSWER}
+        """Save one finished run. Raises `FormatError` if the disk is full."""
+        line = json.dumps({"key": key, **_coded(row)}, allow_nan=False).encode() + b"\n"
+        try:
+            with locked(self._file):
+                rest = memoryview(line if self._is_at_line_start() else b"\n" + line)
+                while rest:
+                    rest = rest[os.write(self._file, rest) :]
+                offset = os.lseek(self._file, 0, os.SEEK_CUR) - len(line)
+                os.fsync(self._file)
+        except OSError as error:
+            raise FormatError(f"{self.path}: cannot add a row: {reason(error)}. Finished rows are saved.") from None
+        self._note(offset, key, row)
 
     def with_answer(self, key: str) -> Row:
         """Read the row of a key with its marginals from disk."""
         with self.path.open("rb") as handle:
             handle.seek(self._offsets[key])
-            row = decoded(json.loads(handle.readline()))
+            row = _parsed(handle.readline())
+        if row is None or row["key"] != key:  # The file system has no locks, or the file was replaced.
+            found = [(offset, row) for offset, row in read_rows(self.path) if row["key"] == key]
+            if not found:
+                raise FormatError(
+                    f"{self.path}: the row of a finished run is missing: {key}. Another program has changed this file. "
+                    "Repeat the command: it runs what is missing."
+                )
+            self._offsets[key], row = found[-1]
         del row["key"]
         return row
+
+    def _is_at_line_start(self) -> bool:
+        """Return whether the file ends in a whole line; a killed process or a full disk leaves half a line."""
+        if os.lseek(self._file, 0, os.SEEK_END) == 0:
+            return True
+        os.lseek(self._file, -1, os.SEEK_END)
+        return os.read(self._file, 1) == b"\n"
+
+    def _note(self, offset: int, key: str, row: Row) -> None:
+        self.rows.pop(key, None)  # so that the latest row comes last
+        self.rows[key] = {name: value for name, value in row.items() if name != ANSWER}
+        self._offsets[key] = offset
 
     def without_version(self) -> dict[str, str]:
         """Return the key of the latest row of each job, from any version of the code, by `Job.unversioned`."""
@@ -73,31 +114,34 @@ class RowStore:
         """Return the number of rows whose key begins with the name of a model, as versions before 0.2 wrote them."""
         return sum(not key.startswith(PREFIX) for key in self.rows)
 
-    def _load(self) -> dict[str, Row]:
-        """Read all rows. Remove an incomplete last line, which a kill may have left, from the file."""
-        if not self.path.is_file():
-            return {}
-        rows: dict[str, Row] = {}
-        good = 0
-        with self.path.open("rb") as handle:
-            for number, line in enumerate(handle, 1):
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    row = decoded(json.loads(line))
-                    key = row.pop("key")
-                    row.pop(ANSWER, None)
-                except (ValueError, KeyError, AttributeError):
-                    raise FormatError(
-                        f"{self.path}:{number}: expected a row of results. Move this file away to start again."
-                    ) from None
-                rows.pop(key, None)  # so that the latest row comes last
-                rows[key] = row
-                self._offsets[key] = good
-                good += len(line)
-        if good < self.path.stat().st_size:
-            os.truncate(self.path, good)
-        return rows
+
+def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of a file with the byte at which each begins. Skip lines that a killed process left incomplete.
+
+    Raises `FormatError` if the first line is not a row: then the file is something else.
+    """
+    offset = num_damaged = 0
+    with path.open("rb") as handle:
+        for line in handle:
+            row = _parsed(line)
+            if row is not None:
+                yield offset, row
+            elif not offset and not _BEGIN.startswith(line.rstrip(b"\n")[: len(_BEGIN)]):
+                raise FormatError(f"{path}:1: expected a row of results. Move this file away to start again.")
+            elif line.endswith(b"\n"):  # otherwise another process may be writing this line now
+                num_damaged += line != b"\n"
+            offset += len(line)
+    if num_damaged:
+        log.info("%s: %d incomplete lines of runs that were killed are ignored", path, num_damaged)
+
+
+def _parsed(line: bytes) -> Row | None:
+    """Return the row of a complete line with its key, or None."""
+    try:
+        row = json.loads(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+    return decoded(row) if isinstance(row, dict) and isinstance(row.get("key"), str) else None
 
 
 def write_results(folder: Path, rows: Sequence[Row], about: Row) -> tuple[Path, Path]:

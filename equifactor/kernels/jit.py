@@ -17,6 +17,7 @@ from numba.core import event
 
 from equifactor.base.clock import Pause
 from equifactor.kernels.compile_lock import compile_alone
+from equifactor.kernels.kernel_cache import cache_of
 
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
 # test for zero, minima and maxima without NaN (no kernel makes one). Sums keep their order: results are repeatable.
@@ -69,10 +70,9 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
-    compiled: Callable[..., Any]
-    try:
-        compiled = numba.njit(**options, cache=True, nogil=True)(function)
+    compiled: Callable[..., Any] = numba.njit(**options, nogil=True)(function)
+    cache = cache_of(function)
+    if cache is not None:
+        compiled._cache = cache  # type: ignore[attr-defined]
         compile_alone(compiled)
-    except RuntimeError:  # neither the package nor the user's cache folder can be written
-        compiled = numba.njit(**options, nogil=True)(function)
     return compiled

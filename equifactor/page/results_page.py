@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from equifactor._version import __version__
 from equifactor.base.errors import EquifactorError, FormatError, OptionError, brief
 from equifactor.base.status import Task
-from equifactor.evaluation.row_store import ANSWER, ROWS, Row, decoded
+from equifactor.evaluation.row_store import ANSWER, ROWS, Row, decoded, read_rows
 from equifactor.evaluation.summary import table_cells, table_title
 
 if TYPE_CHECKING:
@@ -87,8 +87,7 @@ class ResultsFolder:
                 about = json.loads(path.read_text(encoding="utf-8"))
                 rows = about.pop("rows")
             else:
-                about, text = {}, path.read_text(encoding="utf-8")
-                rows = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+                about, rows = {}, [row for _, row in read_rows(path)]
             rows = [decoded(row) for row in rows]
             for row in rows:
                 row.pop(ANSWER, None)

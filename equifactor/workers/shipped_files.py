@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import os
 import socket
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from equifactor.base.errors import ClusterError
-from equifactor.base.files import write_bytes
+from equifactor.base.files import make_folder, write_bytes
+from equifactor.base.private_folder import private_folder
 
 # Bytes of the largest file that is sent. Workers must see a larger file under the same path. Chosen by hand.
 MAX_SENT = 2**26
@@ -32,9 +34,19 @@ def check_visible(paths: Iterable[Path | None]) -> None:
 
 
 def lasting_file(path: Path, data: bytes) -> Path:
-    """Write a sent file to a path that depends on its content only, so that later work finds it there."""
-    target = Path(tempfile.gettempdir()) / f"equifactor-{hashlib.blake2b(data, digest_size=12).hexdigest()}" / path.name
-    if not target.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
+    """Write a sent file to a path of this process that depends on its content only, so that later work finds it there.
+
+    The file may be code that will run. So it is in a new folder that other users cannot enter, and its content is
+    compared before every use.
+    """
+    target = Path(_own_folder(os.getpid()), hashlib.sha256(data).hexdigest(), path.name)
+    if not target.is_file() or target.read_bytes() != data:
+        make_folder(target.parent)
         write_bytes(target, data)  # atomic: another thread may write the same file
     return target
+
+
+@functools.cache
+def _own_folder(process: int) -> str:
+    """Return the folder of this process."""
+    return private_folder("equifactor-")

@@ -40,6 +40,15 @@ def test_a_run_cut_by_its_time_limit_says_how_to_go_on(tmp_path, capsys) -> None
     assert "best in epoch" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("task", ["MAR", "DECODE"])
+def test_an_existing_model_file_is_replaced_only_on_request(task, tmp_path, capsys) -> None:
+    out = tmp_path / "mine.safetensors"
+    out.write_bytes(b"days of work")
+    assert main([*RUN, "--task", task, "--out", str(out)]) == 2
+    assert "this file exists" in capsys.readouterr().err
+    assert out.read_bytes() == b"days of work"
+
+
 def test_an_interrupted_run_exits_as_every_interrupted_command(tmp_path, monkeypatch) -> None:
     step = loop.Trainer._gradient_step
 

@@ -15,6 +15,7 @@ import torch
 
 from equifactor.base.errors import FormatError, OptionError
 from equifactor.base.files import write_bytes
+from equifactor.learning.training.training_settings import CHECKPOINT_SUFFIX
 
 
 @dataclass
@@ -43,7 +44,7 @@ class RunFiles:
     @property
     def checkpoint(self) -> Path:
         """The checkpoint, with the state of the run."""
-        return self.model.with_suffix(".checkpoint")
+        return self.model.with_suffix(CHECKPOINT_SUFFIX)
 
     def append(self, line: dict[str, Any]) -> None:
         """Add the line of an epoch to the log; epoch 0 starts a new log."""
@@ -79,16 +80,16 @@ class RunFiles:
         if changed:
             what = ", ".join(f"{k} was {other[k]!r} and is {mine[k]!r}" for k in changed[:3])
             raise OptionError(
-                f"{path}: the checkpoint belongs to another run: {what}. Use the same settings, or leave out resume to "
-                "start a new run."
+                f"{path}: the checkpoint belongs to another run: {what}. Use the same settings, or "
+                "overwrite=True instead of resume to start a new run."
             )
         return progress, found
 
     def damaged(self, error: Exception) -> FormatError:
         """Return the error of a checkpoint that cannot be used."""
         return FormatError(
-            f"{self.checkpoint}: this is not a readable checkpoint ({type(error).__name__}). Leave out resume to start "
-            "a new run."
+            f"{self.checkpoint}: this is not a readable checkpoint ({type(error).__name__}). Use overwrite=True "
+            "instead of resume to start a new run."
         )
 
 

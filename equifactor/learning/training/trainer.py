@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError, SolveError, brief
-from equifactor.base.files import check_writable
+from equifactor.base.files import check_new, check_writable
 from equifactor.base.optional_packages import needed
 from equifactor.base.options import did_you_mean, parse_options, split_text
 from equifactor.base.progress import bar
@@ -21,7 +21,7 @@ from equifactor.base.torch_device import check_device
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.learning.training.data_sources import name_of
 from equifactor.learning.training.training_log import TrainingLog
-from equifactor.learning.training.training_settings import TrainingSettings
+from equifactor.learning.training.training_settings import CHECKPOINT_SUFFIX, TrainingSettings
 from equifactor.questions.solve import parse_task
 from equifactor.solving.registry import MODEL_SUFFIX
 
@@ -73,6 +73,7 @@ def train(
     weights: Sequence[float] | None = None,
     validation: float | str | Path | Sequence[str | Path] | Sequence[FactorGraph] = 0.1,
     resume: bool = False,
+    overwrite: bool = False,
     progress: Progress | bool = False,
     **settings: Any,
 ) -> Trained:
@@ -93,6 +94,7 @@ def train(
         weights: the weight of each graph in the loss and in a validation share, relative to their mean.
         validation: share of the graphs that is held out, or data as above; 0: validate on the training graphs.
         resume: continue from the checkpoint beside `out`; the result is that of an uninterrupted run.
+        overwrite: replace the model file or the checkpoint of an earlier run; otherwise they are an error.
         progress: True for a bar, or a callable `(done, total, note)`.
         settings: the fields of `TrainingSettings`, and settings of the network, which override those in `kind` and
             `network`. A name that both have is an error.
@@ -107,7 +109,7 @@ def train(
     chosen = TrainingSettings(**of_training, validation=name_of(held))
     wanted = _checked_task(task, chosen, resume)
     check_device(chosen.device, "train")
-    model_file = _model_file(out, resume)
+    model_file = _model_file(out, resume, overwrite)
 
     from equifactor.learning.training.data_split import split_data
     from equifactor.learning.training.processes import Processes
@@ -202,8 +204,8 @@ def _checked_task(task: str, settings: TrainingSettings, resume: bool) -> Task:
     return wanted
 
 
-def _model_file(out: str | Path | None, resume: bool) -> Path | None:
-    """Return the file to write, which must be writable, or None to write no files."""
+def _model_file(out: str | Path | None, resume: bool, overwrite: bool) -> Path | None:
+    """Return the file to write, which must be writable and new, or None to write no files."""
     if out is None:
         if resume:
             raise OptionError("resume needs the model file that has the checkpoint beside it. Pass out=FILE.")
@@ -212,6 +214,11 @@ def _model_file(out: str | Path | None, resume: bool) -> Path | None:
     if path.suffix != MODEL_SUFFIX:
         raise OptionError(f"{path}: the name of a model file must end in {MODEL_SUFFIX}")
     check_writable(path)
+    for made in () if resume or overwrite else (path, path.with_suffix(CHECKPOINT_SUFFIX)):
+        check_new(
+            made, "Pass resume=True (--resume) to continue its run, overwrite=True (--overwrite) to replace it, or "
+            "another name.",
+        )  # fmt: skip
     return path
 
 

@@ -9,6 +9,8 @@ from typing import ClassVar, Literal
 from equifactor.base.errors import OptionError
 from equifactor.base.options import check_options, option
 
+CHECKPOINT_SUFFIX = ".checkpoint"  # The name of a checkpoint is that of its model file with this suffix.
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:

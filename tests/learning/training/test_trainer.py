@@ -97,6 +97,19 @@ def test_resume_without_a_checkpoint_and_with_a_broken_one(tmp_path) -> None:
         train("fe-nbp", DATA, out=out, resume=True, **SMALL)
 
 
+def test_a_model_file_or_checkpoint_is_replaced_only_on_request(tmp_path) -> None:
+    out = tmp_path / "m.safetensors"
+    for made in (out, out.with_suffix(".checkpoint")):
+        made.write_bytes(b"days of work")
+        with pytest.raises(OptionError, match=rf"{made.name}: this file exists\. Pass resume=True .* overwrite=True"):
+            train("fe-nbp", DATA, out=out, **SMALL)
+        assert made.read_bytes() == b"days of work"
+        made.unlink()
+    out.write_bytes(b"days of work")
+    done = train("fe-nbp", DATA, out=out, overwrite=True, **SMALL)
+    assert same(load_model(out)[0], done.network)
+
+
 def test_a_trained_file_is_a_solver(tmp_path) -> None:
     out = tmp_path / "mine.safetensors"
     done = train("fe-net", DATA, out=out, **SMALL)
