@@ -30,8 +30,16 @@ if TYPE_CHECKING:
 class DecodingEngine(Protocol):
     """An engine that decodes the shots of a store: `LaneEngine` on the CPU, `GpuEngine` on a GPU."""
 
+    def prepare(self, store: ShotStore) -> None:
+        """Load the compiled kernels, so that `decode` does not spend time on that."""
+
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Fill the answers of the store until the clock stops; call `report` with the number of finished shots."""
+        """Fill the answers of the store, and call `report` with the number of finished shots.
+
+        Shots begin in their order. No shot begins after the clock has stopped, and every shot that has begun is
+        finished: hard shots take longest, so that an error rate without them would be too low. `store.decoded` is False
+        for the shots that have not begun, which are the last ones.
+        """
 
 
 class Decoder:
@@ -117,7 +125,9 @@ class Decoder:
         time_limit: float | None = None,
         progress: Progress | bool = False,
     ) -> DecodingResult:
-        """Decode shots independently of each other. Ctrl-C and the time limit return the shots decoded so far.
+        """Decode shots independently of each other. After Ctrl-C or the time limit no shot begins.
+
+        The shots that have begun are finished, which may take longer than the time limit by the duration of one shot.
 
         Args:
             shots: [N, D] the detectors that fired, booleans or zeros and ones; or with `packed` [N, ceil(D/8)] bytes
@@ -144,7 +154,8 @@ class Decoder:
         Args:
             shots: the number of shots.
             seed: the seed of the shots, which do not depend on the method.
-            time_limit: in seconds; afterwards the shots decoded so far count.
+            time_limit: in seconds; afterwards no shot begins. Those that have begun are finished and count, because
+                hard shots take longest and the rate would be too low without them.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         sampler = ShotSampler(self.model, seed)
@@ -168,15 +179,19 @@ def answered(
 
         def tell(done: int) -> None:
             if report is not None:
-                report(done, store.count, "")
+                report(done, store.count, "finishing the shots in flight" if clock.stopped else "")
 
+        engine.prepare(store)
+        begin = clock.seconds
         engine.decode(store, clock, tell)
-    problem = store.problem
-    kept = problem.corrections(store.correction) if store.keep else None
+        seconds = clock.seconds - begin
+    problem, decoded = store.problem, store.decoded
+    kept = problem.corrections(store.correction) * decoded[:, None] if store.keep else None
+    explained = store.converged & store.explicable & decoded
     return DecodingResult(
-        (store.flips.astype(bool) ^ problem.certain_flips) & store.decoded[:, None],
-        store.converged & store.explicable & store.decoded,
-        store.iterations, store.weight, kept, store.decoded, clock.interrupted, store.proven, clock.seconds, method,
+        (store.flips.astype(bool) ^ problem.certain_flips) & decoded[:, None], explained,
+        store.iterations * decoded, store.weight * decoded, kept, decoded, clock.interrupted,
+        None if store.proven is None else store.proven & explained, seconds, method,
     )  # fmt: skip
 
 

@@ -112,6 +112,20 @@ class ErrorModel:
         Returns:
             The model, with errors in the order in which they first appear, and [E'] the likeliest original of each.
         """
+        group = self.groups()
+        members = np.lexsort((-self.priors, group))
+        begins = ptr_of(np.bincount(group))[:-1]
+        likeliest = members[begins]
+        detector_ptr, edges = picked(self.detector_ptr, likeliest)
+        observable_ptr, others = picked(self.observable_ptr, likeliest)
+        model = ErrorModel(
+            self.num_detectors, self.num_observables, detector_ptr, self.detectors[edges],
+            observable_ptr, self.observables[others], _odd_probability(self.priors[members], begins),
+        )  # fmt: skip
+        return model, likeliest
+
+    def groups(self) -> IntArray:
+        """Return [E] the number of the merged error to which each error belongs, in the order of `merged`."""
         keys = np.random.default_rng(1).integers(0, 2**63, (2, self.num_detectors + self.num_observables))
         error = np.concatenate((row_of(self.detector_ptr), row_of(self.observable_ptr)))
         place = np.concatenate((self.detectors, self.num_detectors + self.observables))
@@ -122,17 +136,7 @@ class ErrorModel:
         _, first, group = np.unique(sums, axis=1, return_index=True, return_inverse=True)
         order = np.argsort(first)
         rank = np.argsort(order)
-        group = rank[group.ravel()]
-        members = np.lexsort((-self.priors, group))
-        begins = ptr_of(np.bincount(group, minlength=len(order)))[:-1]
-        likeliest = members[begins]
-        detector_ptr, edges = picked(self.detector_ptr, likeliest)
-        observable_ptr, others = picked(self.observable_ptr, likeliest)
-        model = ErrorModel(
-            self.num_detectors, self.num_observables, detector_ptr, self.detectors[edges],
-            observable_ptr, self.observables[others], _odd_probability(self.priors[members], begins),
-        )  # fmt: skip
-        return model, likeliest
+        return np.asarray(rank[group.ravel()])
 
 
 def _odd_probability(priors: FloatArray, begins: IntArray) -> FloatArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,15 @@ class ShotStore:
             packed, self.explicable[first:last] = self.problem.syndromes(self.source(first, last))
             own = common if self.ratios is None else self.ratios[first:last]
             yield first, packed, own, last < self.count
+
+    def part(self, first: int, last: int) -> ShotStore:
+        """Return the shots from first to last - 1 as a store of their own; answers are written to both stores."""
+        own = copy.copy(self)
+        own.source, own.count = lambda a, b: self.source(first + a, first + b), last - first
+        for name in ("ratios", "correction", "flips", "converged", "iterations", "weight", "decoded", "explicable", "proven"):
+            whole = getattr(self, name)
+            setattr(own, name, None if whole is None else whole[first:last])
+        return own
 
 
 def shot_source(shots: ArrayLike, num_detectors: int, packed: bool) -> tuple[Callable[[int, int], BoolArray], int]:

@@ -67,7 +67,7 @@ def test_legs_have_the_memories_of_the_cpu() -> None:
 def test_what_it_cannot_do_is_said() -> None:
     checks, priors, observables = code()
     if not has_gpu():
-        with pytest.raises(OptionError, match="not available here"):
+        with pytest.raises(OptionError, match="not available"):
             Decoder(checks, priors, observables, method="min-sum", device="cuda")
     with pytest.raises(OptionError, match="on the CPU"):
         Decoder(checks, priors, observables, method="optimal", device="cuda")
