@@ -26,7 +26,9 @@ class DecodingProblem:
     """
 
     model: ErrorModel
-    error_of_bit: IntArray  # [V] the error of a bit that is closest to probability 1/2, so that it is changed most easily
+    error_of_bit: (
+        IntArray  # [V] the error of a bit that is closest to probability 1/2, so that it is changed most easily
+    )
     errors_without_bits: NDArray[np.uint8]  # [E] the likeliest errors if no bit is set
     ratio: FloatArray  # [V] ln (1-p)/p of the merged error
     detector_of_check: IntArray  # [M]
