@@ -164,7 +164,8 @@ class Decoder:
         """
         if not self.model.num_observables:
             raise OptionError(
-                "The code has no observables, so a decoder cannot be wrong about them. Pass observables, or measure the word errors of a classical code by word_error_rates."
+                "The code has no observables, so a decoder cannot be wrong about them. Pass observables, or measure "
+                "the word errors of a classical code by word_error_rates."
             )
         if shots < 1 or first < 0:
             raise OptionError(
