@@ -29,10 +29,10 @@ def solver_specs(incomplete: str) -> list[str]:
 
 
 def solvers_by_name(incomplete: str) -> list[str]:
-    """Return names of solvers."""
+    """Return names of solvers and of decoding methods."""
     from equifactor.solving.registry import solver_names
 
-    return _continued(incomplete, solver_names())
+    return [*_continued(incomplete, solver_names()), *decoding_methods(incomplete)]
 
 
 def network_kinds(incomplete: str) -> list[str]:

@@ -1,19 +1,19 @@
-"""`equifactor decode`: flips of the observables of a code, or the logical error rate of a decoder."""
+"""`equifactor decode`: flips of the observables of a code, or the error rate of a decoder."""
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from equifactor.base.errors import OptionError
 from equifactor.cli.completions import codes, decoding_methods
+from equifactor.cli.decode_counts import Counting, count_errors
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.shared_options import example
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import BoolArray
     from equifactor.decoding import Decoder, DecodingResult
 
 EXAMPLE = example(
@@ -36,28 +36,41 @@ def decode(
         typer.Argument(metavar="SHOTS", help="Detection events in a format of Stim, .01 or .b8; - is stdin."),
     ] = None,
     sample: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Draw N shots of CODE and count logical errors.")
+        int | None, typer.Option(metavar="N", min=1, help="Draw N shots or words of CODE and count errors.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the shots that are drawn.")] = 0,
     method: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="SPEC",
             autocompletion=decoding_methods,
-            help='A method such as min-sum, bp-osd or "relay(solutions=3)"; docs/decoding.md lists them.',
+            help='A method such as min-sum, bp-osd or "relay(solutions=3)"; `equifactor solvers relay` lists its '
+            "settings. The default is relay, or sum-product for words.",
         ),
-    ] = "relay",
+    ] = None,
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="File for the flips of observables, one row per shot; - is stdout."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File for the flips of observables, one row per shot (for a code without observables: the errors "
+            "found), or with --sample for the error rate; - is stdout.",
         ),
     ] = "-",
+    corrections: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File for the errors found, one row per shot, .01 or .b8.")
+    ] = None,
     basis: Annotated[
-        str | None, typer.Option(metavar="X|Z", help="Use only the detectors of one basis of a circuit.")
+        str | None,
+        typer.Option(metavar="X|Z", help="Use only the detectors of one basis of a circuit; SHOTS hold all of them."),
     ] = None,
     prior: Annotated[
         float | None, typer.Option(metavar="P", help="Probability of an error, if CODE has no probabilities.")
+    ] = None,
+    ebn0: Annotated[
+        float | None,
+        typer.Option(metavar="DB", help="With --sample: send words of CODE through white noise of this Eb/N0 in dB."),
     ] = None,
     in_format: Annotated[
         str | None, typer.Option(metavar="01|b8", help="Format of SHOTS; the default follows the suffix.")
@@ -66,84 +79,135 @@ def decode(
         str | None, typer.Option(metavar="01|b8", help="Format of FILE; the default follows the suffix, or is 01.")
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds; afterwards the shots decoded so far count.")
+        float | None,
+        typer.Option(metavar="S", help="Seconds after which no shot begins; those in flight are finished."),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the FILE that an earlier run has written until it was stopped.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --sample: print one JSON object.")] = False,
 ) -> None:
     """Decode shots of a code, from a file or drawn at random.
 
     Give either SHOTS or --sample. With SHOTS, the command writes the flips of the observables in a format of Stim. With
-    --sample, it prints the logical error rate with its binomial standard error, and the shots per second.
+    --sample, it prints the logical error rate with its binomial standard error, and the shots per second. For a code
+    without observables (.alist, .npz) --sample counts word errors: over a binary symmetric channel with --prior, or
+    white Gaussian noise with --ebn0.
     """
-    from equifactor.decoding import Decoder
-    from equifactor.decoding.code_files import read_code
-    from equifactor.decoding.methods import decoding_method
-
     if (shots is None) == (sample is None):
         raise OptionError("Either name a file of shots or draw shots with --sample N.")
-    chosen = decoding_method(method)
-    decoder = Decoder(read_code(code, basis=basis, prior=prior), method=chosen)
+    if resume and output == "-":
+        raise OptionError("--resume continues a file. Name the file with -o FILE.")
     if sample is not None:
-        _count(decoder, sample, seed, time_limit, as_json)
-    else:
-        assert shots is not None
-        _predict(decoder, shots, output, (in_format, out_format), time_limit)
+        for name, value in (("--corrections", corrections), ("--in-format", in_format), ("--out-format", out_format)):
+            if value is not None:
+                raise OptionError(f"{name} {value} has no meaning with --sample, which writes the error rate alone.")
+        counting = Counting(code, basis, prior, ebn0, method, sample, seed)
+        count_errors(counting, output, time_limit, resume=resume, as_json=as_json or output.endswith(".json"))
+        return
+    for name, given in (("--ebn0", ebn0 is not None), ("--json", as_json), ("--seed", seed != 0)):
+        if given:
+            raise OptionError(f"{name} has no meaning for shots from a file. It belongs to --sample N.")
+    from equifactor.decoding import Decoder
+    from equifactor.decoding.code_sources import read_source
 
-
-def _count(decoder: Decoder, sample: int, seed: int, time_limit: float | None, as_json: bool) -> None:
-    """Print the logical error rate."""
+    decoder = Decoder(read_source(code, prior, basis=basis), method=method or "relay")
+    if not decoder.model.num_observables and corrections is None:
+        say(f"{code}: the code has no observables, so the errors found are written, one row per shot")
+        output, corrections = "", output
+    assert shots is not None
+    outputs = {kind: path for kind, path in (("flips", output), ("corrections", corrections)) if path}
     if not decoder.model.num_observables:
-        raise OptionError(
-            "The code has no observables, so there are no logical errors. Use a .dem, .stim or .npz file with some."
-        )
-    found = decoder.logical_error_rate(sample, seed=seed, time_limit=time_limit, progress=True)
-    result = found.result
-    speed = found.shots / result.seconds if result.seconds else 0.0
-    done = max(found.shots, 1)
-    if as_json:
-        row = {
-            "method": result.method, "shots": found.shots, "errors": found.errors, "seconds": result.seconds,
-            "converged": int(result.converged.sum()), "iterations": int(result.iterations.sum()),
-            "proven": None if result.proven is None else int(result.proven.sum()), "seed": seed,
-        }  # fmt: skip
-        print(json.dumps(row))
-    else:
-        proven = "" if result.proven is None else f", {result.proven.sum() / done:.2%} proven"
-        print(f"{found} by {result.method}")
-        print(
-            f"{speed:.4g} shots/s, {result.iterations.sum() / done:.4g} iterations per shot, "
-            f"{result.converged.sum() / done:.2%} converged{proven}"
-        )
-    _end(result)
+        outputs.pop("flips", None)
+    _predict(decoder, shots, outputs, (in_format, out_format), time_limit, resume)
 
 
 def _predict(
-    decoder: Decoder, shots: str, output: str, formats: tuple[str | None, str | None], time_limit: float | None
+    decoder: Decoder,
+    shots: str,
+    outputs: dict[str, str],
+    formats: tuple[str | None, str | None],
+    time_limit: float | None,
+    resume: bool,
 ) -> None:
-    """Decode the shots of a file and write the flips of the observables."""
-    from equifactor.base.files import check_writable, write_bytes, write_text
-    from equifactor.decoding.shot_files import format_shots, read_shots, shot_format
+    """Decode the shots of a file, and write the flips of the observables and the errors found."""
+    import numpy as np
 
+    from equifactor.base.files import check_writable
+    from equifactor.decoding.shot_files import read_shots, shot_format
+
+    widths = {"flips": decoder.model.num_observables, "corrections": decoder.model.num_errors}
     in_format = shot_format(shots, formats[0])
-    out_format = shot_format(output, formats[1] or ("01" if output == "-" else None))
-    if output != "-":
-        check_writable(output)
-    found = read_shots(shots, decoder.model.num_detectors, in_format)
-    result = decoder.decode(found, packed=True, time_limit=time_limit, progress=True)
-    content = format_shots(result.flips[: _reached(result)], out_format)
-    if output != "-":
-        write_bytes(output, content)
-    elif out_format == "01":
-        write_text(output, content.decode("ascii"))
-    else:
-        sys.stdout.buffer.write(content)
-    say(f"{shots}: {result!r}")
+    kinds = {kind: shot_format(path, formats[1] or ("01" if path == "-" else None)) for kind, path in outputs.items()}
+    old = {kind: np.zeros((0, widths[kind]), bool) for kind in outputs}
+    for kind, path in outputs.items():
+        check_writable(path)
+        if resume and _exists(path):
+            rows = read_shots(path, widths[kind], kinds[kind])
+            old[kind] = np.unpackbits(rows, axis=1, bitorder="little", count=widths[kind]).astype(bool)
+    found, packed = _read_events(decoder, shots, in_format)
+    done = min(map(len, old.values()))
+    if len({len(rows) for rows in old.values()}) > 1 or done > len(found):
+        sizes = ", ".join(f"{outputs[kind]} has {len(old[kind])} rows" for kind in outputs)
+        raise OptionError(f"These files cannot be continued: {sizes}, and there are {len(found)} shots.")
+    result = decoder.decode(
+        found[done:], packed=packed, corrections="corrections" in outputs, time_limit=time_limit, progress=True
+    )
+    reached = int(result.decoded.sum())
+    for kind, path in outputs.items():
+        new = result.flips if kind == "flips" else result.corrections
+        assert new is not None
+        _write(path, np.concatenate((old[kind], new[:reached].astype(bool))), kinds[kind])
+    say(f"{shots}: {result!r}" + (f" after {done} shots of an earlier run" if done else ""))
     _end(result)
 
 
-def _reached(result: DecodingResult) -> int:
-    """Return the number of shots before the first one that was not decoded."""
-    return len(result) if result.decoded.all() else int(result.decoded.argmin())
+def _exists(path: str) -> bool:
+    from pathlib import Path
+
+    return path != "-" and Path(path).exists()
+
+
+def _read_events(decoder: Decoder, shots: str, form: str) -> tuple[BoolArray, bool]:
+    """Read the shots of a file, and return whether they are packed.
+
+    If the model keeps only some detectors, the file holds all of them, as Stim writes it. A file in format 01 may hold
+    the kept ones alone, because the length of its lines tells.
+    """
+    import numpy as np
+
+    from equifactor.base.errors import FormatError
+    from equifactor.decoding.shot_files import read_shots
+
+    model = decoder.model
+    if model.kept_detectors is None or model.num_all_detectors is None:
+        return read_shots(shots, model.num_detectors, form), True  # type: ignore[return-value]
+    try:
+        count = model.num_all_detectors
+        packed = read_shots(shots, count, form)
+    except FormatError:
+        if form != "01" or shots == "-":
+            raise
+        count = model.num_detectors
+        packed = read_shots(shots, count, form)
+    bits = np.unpackbits(packed, axis=1, bitorder="little", count=count).astype(bool)
+    return bits, False
+
+
+def _write(path: str, rows: BoolArray, form: str) -> None:
+    """Write rows of bits to a file or to stdout."""
+    import sys
+
+    from equifactor.base.files import write_bytes, write_text
+    from equifactor.decoding.shot_files import format_shots
+
+    content = format_shots(rows, form)
+    if path != "-":
+        write_bytes(path, content)
+    elif form == "01":
+        write_text(path, content.decode("ascii"))
+    else:
+        sys.stdout.buffer.write(content)
 
 
 def _end(result: DecodingResult) -> None:

@@ -16,27 +16,32 @@ from equifactor.cli.shared_options import Plugins, example
 from equifactor.show.text_tables import fitted
 
 if TYPE_CHECKING:
+    from equifactor.decoding.methods import DecodingMethod
     from equifactor.solving.solver import Solver
 
-EXAMPLE = example("equifactor solvers", "equifactor solvers bp")
+EXAMPLE = example("equifactor solvers", "equifactor solvers bp", "equifactor solvers relay")
 
 
 def solvers(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", autocompletion=solvers_by_name, help="Show the options of this solver."),
+        typer.Argument(metavar="NAME", autocompletion=solvers_by_name, help="Show the options of this solver or decoding method."),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
     """List the solvers with tasks, symmetries and a summary; with NAME, describe the options of one solver.
 
     Symmetries are the relabellings that the answers follow: of variables and factors (global), of the order of
-    each factor's variables (local variable), and of the states of each variable (variable assignment).
+    each factor's variables (local variable), and of the states of each variable (variable assignment). NAME may also be
+    a method of `equifactor decode`: relay, learned-memory, memory, min-sum, sum-product, bp-osd or optimal.
     """
     from equifactor.solving.registry import solver_class, solver_names
 
     if name is not None:
-        print(_describe(solver_class(name)))
+        from equifactor.decoding.methods import METHODS
+
+        is_method = name.lower() in METHODS and name not in solver_names()
+        print(_describe_method(METHODS[name.lower()]) if is_method else _describe(solver_class(name)))
         return
     rows = []
     for known in solver_names():
@@ -61,21 +66,35 @@ def _symmetries(cls: type[Solver]) -> str:
 
 def _describe(cls: type[Solver]) -> str:
     """Return the docstring of the class, then one row per option."""
+    head = f"{_summary(cls)}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
+    head += f"Takes: {cls.takes}\n\n" if cls.takes else "\n"
+    return head + _options(cls)
+
+
+def _describe_method(cls: type[DecodingMethod]) -> str:
+    """Return the docstring of a decoding method, how it is used, then one row per option."""
+    use = f'equifactor decode CODE SHOTS --method "{cls.name}(iterations=50)"'
+    return f"{_summary(cls)}\n\nA method of decoding: {use}\n\n{_options(cls)}"
+
+
+def _summary(cls: type[Solver] | type[DecodingMethod]) -> str:
+    """Return the name and the docstring of a class, as wide as the terminal."""
     lines = [line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines()]
     text = f"{cls.name}: " + "\n".join(lines)
     width = terminal_width()
-    if width is not None:
-        text = "\n\n".join(textwrap.fill(part, width) for part in text.split("\n\n"))
-    head = f"{text}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
-    head += f"Takes: {cls.takes}\n\n" if cls.takes else "\n"
+    return text if width is None else "\n\n".join(textwrap.fill(part, width) for part in text.split("\n\n"))
+
+
+def _options(cls: type[Any]) -> str:
+    """Return one row per option of a dataclass of settings."""
     hints = typing.get_type_hints(cls)
     rows = [
         (f.name, _kind(hints[f.name]), _value(f.default), _range(f.metadata), f.metadata.get("help", ""))
         for f in dataclasses.fields(cls)
     ]
     if not rows:
-        return f"{head}This solver has no options."
-    return head + fitted([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows], terminal_width())
+        return "This solver has no options."
+    return fitted([("OPTION", "TYPE", "DEFAULT", "RANGE", ""), *rows], terminal_width())
 
 
 def _kind(hint: Any) -> str:

@@ -11,6 +11,7 @@ channel + g (posterior - channel) in place of the channel's log ratio.
 
 decoder.py                         `Decoder`: checks its arguments and calls an engine
 error_model.py, problem.py         the errors of a code; the bits and checks that remain to be decoded
+code_sources.py                    what `Decoder` takes in place of a check matrix
 code_files.py, dem_text.py         codes from files and texts; stim_circuits.py: codes from circuits
 methods.py                         the methods and their settings
 shot_store.py, decoding_result.py  the shots of a call and their answers
@@ -33,6 +34,7 @@ from equifactor.decoding.codewords import (
     ErasureChannel,
     WordDecoder,
     WordErrors,
+    gaussian_channel,
     word_error_rates,
 )
 from equifactor.decoding.decoder import Decoder
@@ -58,6 +60,7 @@ __all__ = [
     "WordDecoder",
     "WordErrors",
     "bicycle_code",
+    "gaussian_channel",
     "sinter_decoders",
     "train_memories",
     "word_error_rates",

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from equifactor.base.clock import Clock
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.progress import bar
 from equifactor.decoding.decoder import answered, engine_of
 from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.error_sampling import binomial_text
 from equifactor.decoding.methods import DecodingMethod, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore
 from equifactor.generators.argument_checks import real
+from equifactor.generators.channel import BurstyChannel
 from equifactor.generators.ldpc import LdpcCode
 
 if TYPE_CHECKING:
@@ -105,25 +108,42 @@ class WordDecoder:
         """Return the words [N, n] as `corrections` of the result; `converged` tells which are words of the code.
 
         Args:
-            log_ratios: [N, n] ln p(received | 0) - ln p(received | 1) of every bit, infinite for a known bit.
+            log_ratios: [N, n] ln p(received | 0) - ln p(received | 1) of every bit, infinite for a known bit. For hard
+                bits that are wrong with probability p it is (1 - 2 bits) ln (1-p)/p.
             time_limit: in seconds.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
-        given = np.asarray(log_ratios, float)
         width = self.problem.model.num_errors
-        if given.ndim != 2 or given.shape[1] != width or np.isnan(given).any():
-            raise ModelError(
-                f"log_ratios must be an array [N, {width}] without NaN, found an array of shape {given.shape}."
-            )
-        ratios = np.clip(given, -_SURE, _SURE)
+        ratios = np.clip(_read_ratios(log_ratios, width), -_SURE, _SURE)
         checks = self.problem.model.num_detectors
-        store = ShotStore(self.problem, lambda a, b: np.zeros((b - a, checks), bool), len(given), keep=True)
+        store = ShotStore(self.problem, lambda a, b: np.zeros((b - a, checks), bool), len(ratios), keep=True)
         store.ratios = np.ascontiguousarray(ratios[:, self.problem.error_of_bit], np.float32)
-        result = answered(self._engine, store, Clock(time_limit), progress, str(self.method))
+        result = answered(self._engine, store, time_limit, progress, str(self.method))
         assert result.corrections is not None
         free = np.setdiff1d(np.arange(width), self.problem.error_of_bit)
         result.corrections[:, free] = ratios[:, free] < 0.0
         return result
+
+
+def _read_ratios(log_ratios: ArrayLike, width: int) -> FloatArray:
+    """Return log ratios [N, width] that a user gave; raise `ModelError` for hard bits, NaN or another shape."""
+    array = np.asarray(log_ratios)
+    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "buif":
+        raise ModelError(
+            f"log_ratios must be numbers in an array [N, {width}], found {array.dtype} {list(array.shape)}."
+        )
+    if array.dtype.kind == "b" or (((array == 0) | (array == 1)).all() and (array == 1).any()):
+        raise ModelError(
+            "log_ratios are hard bits: they hold nothing but 0 and 1. A positive log ratio means that 0 is likelier. "
+            "For bits that are wrong with probability p, pass (1 - 2 * bits) * numpy.log((1 - p) / p)."
+        )
+    bad = np.isnan(array)
+    if bad.any():
+        word, bit = np.argwhere(bad)[0].tolist()
+        raise ModelError(
+            f"log_ratios hold NaN for bit {bit} of word {word}. Pass 0 for a bit of which nothing is known."
+        )
+    return array.astype(float)
 
 
 @dataclass(frozen=True)
@@ -136,21 +156,45 @@ class WordErrors:
     words: int
     word_errors: int
     bit_errors: int
+    converged: int = 0  # Words for which the decoder found some word of the code.
+    iterations: int = 0  # Iterations of belief propagation in total.
+    seconds: float = 0.0  # The duration of decoding.
+    interrupted: bool = False  # Whether Ctrl-C ended the run.
 
     @property
     def word_error_rate(self) -> float:
         """Wrong words per word."""
-        return self.word_errors / self.words
+        return self.word_errors / self.words if self.words else math.nan
 
     @property
     def bit_error_rate(self) -> float:
         """Wrong bits per bit."""
-        return self.bit_errors / (self.words * self.n)
+        return self.bit_errors / (self.words * self.n) if self.words else math.nan
 
     @property
     def error(self) -> float:
         """The binomial standard error of the word error rate."""
-        return math.sqrt(self.word_error_rate * (1.0 - self.word_error_rate) / self.words)
+        return math.sqrt(self.word_error_rate * (1.0 - self.word_error_rate) / self.words) if self.words else math.nan
+
+    def __str__(self) -> str:
+        if not self.words:
+            return "no word was decoded"
+        rate = binomial_text(self.word_errors, self.words)
+        return (
+            f"word error rate {rate} ({self.word_errors} of {self.words} words), "
+            f"bit error rate {self.bit_error_rate:.3g} ({self.bit_errors} of {self.words * self.n} bits)"
+        )
+
+
+def gaussian_channel(ebn0_db: float, rate: float) -> BurstyChannel:
+    """Return white Gaussian noise with Eb/N0 in dB, for a code whose words carry `rate` bits of message per bit sent.
+
+    A symbol is +1 or -1 and the noise has variance N0/2, so that the signal-to-noise ratio is 2 rate Eb/N0.
+    """
+    real("ebn0_db", ebn0_db, -100.0, 100.0)
+    if not 0.0 < rate <= 1.0:
+        raise OptionError(f"The rate of a code must be above 0 and at most 1, found {rate:g}.")
+    return BurstyChannel(snr_db=ebn0_db + 10.0 * math.log10(2.0 * rate))
 
 
 def word_error_rates(
@@ -160,8 +204,13 @@ def word_error_rates(
     *,
     words: int = 1000,
     seed: int = 0,
+    first: int = 0,
+    time_limit: float | None = None,
+    progress: Progress | bool = False,
 ) -> Iterator[WordErrors]:
     """Send random words of a code over channels and decode them by methods; all methods decode the same words.
+
+    Ctrl-C and the time limit end the run; the words that have begun are finished and count.
 
     Args:
         code: the code whose words are sent.
@@ -169,18 +218,52 @@ def word_error_rates(
         methods: the methods of `WordDecoder`.
         words: the number of words that are sent over each channel.
         seed: the seed of the words and the noise.
+        first: the number of the first word, so that a run can continue where another one ended.
+        time_limit: in seconds, for each channel.
+        progress: True for a bar on the terminal, or a function of (done, total, note).
     """
     decoders = [WordDecoder(code, method) for method in methods]
     for number, channel in enumerate(channels):
-        wrong = np.zeros((len(decoders), 2), np.int64)
-        for first in range(0, words, _BATCH):
-            bits, noise = np.random.default_rng([seed, number, first]).spawn(2)
-            sent = code.encode(bits.integers(2, size=(min(_BATCH, words - first), code.dimension)))
-            log_p = channel.log_likelihood(channel.transmit(sent, noise))
-            for n, decoder in enumerate(decoders):
-                found = decoder.decode(log_p[..., 0] - log_p[..., 1]).corrections
-                assert found is not None
-                off = np.not_equal(found, sent).sum(axis=1)
-                wrong[n] += (np.count_nonzero(off), off.sum())
-        for decoder, (lost, bits_off) in zip(decoders, wrong.tolist(), strict=True):
-            yield WordErrors(channel, str(decoder.method), code.n, words, lost, bits_off)
+        clock, totals = Clock(time_limit), [_Total() for _ in decoders]
+        with bar(progress, "decoding") as report:
+            for begin in range(first - first % _BATCH, first + words, _BATCH):
+                if clock.stopped or any(total.interrupted for total in totals):
+                    break
+                bits, noise = np.random.default_rng([seed, number, begin]).spawn(2)
+                count = min(_BATCH, first + words - begin)
+                whole = code.encode(bits.integers(2, size=(count, code.dimension)))
+                skipped = max(0, first - begin)
+                sent, received = whole[skipped:], channel.transmit(whole, noise)[skipped:]
+                log_p = channel.log_likelihood(received)
+                for total, decoder in zip(totals, decoders, strict=True):
+                    left = None if time_limit is None else clock.left
+                    total.add(decoder.decode(log_p[..., 0] - log_p[..., 1], time_limit=left), sent)
+                if report is not None:
+                    report(totals[-1].words, words, "")
+        for total, decoder in zip(totals, decoders, strict=True):
+            yield WordErrors(channel, str(decoder.method), code.n, **vars(total))
+
+
+@dataclass
+class _Total:
+    """The sums over batches of one method."""
+
+    words: int = 0
+    word_errors: int = 0
+    bit_errors: int = 0
+    converged: int = 0
+    iterations: int = 0
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    def add(self, result: DecodingResult, sent: IntArray) -> None:
+        """Count the words [N, n] of a batch that were decoded."""
+        assert result.corrections is not None
+        off = np.not_equal(result.corrections, sent).sum(axis=1)[result.decoded]
+        self.words += len(off)
+        self.word_errors += int(np.count_nonzero(off))
+        self.bit_errors += int(off.sum())
+        self.converged += int(result.converged.sum())
+        self.iterations += int(result.iterations.sum())
+        self.seconds += result.seconds
+        self.interrupted |= result.interrupted

@@ -11,6 +11,7 @@ from equifactor.base.errors import OptionError
 from equifactor.base.options import format_value
 from equifactor.base.progress import bar
 from equifactor.decoding.code_files import read_code
+from equifactor.decoding.code_sources import is_source, read_source
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
@@ -30,8 +31,16 @@ if TYPE_CHECKING:
 class DecodingEngine(Protocol):
     """An engine that decodes the shots of a store: `LaneEngine` on the CPU, `GpuEngine` on a GPU."""
 
+    def prepare(self, store: ShotStore) -> None:
+        """Load the compiled kernels, so that `decode` does not spend time on that."""
+
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Fill the answers of the store until the clock stops; call `report` with the number of finished shots."""
+        """Fill the answers of the store, and call `report` with the number of finished shots.
+
+        Shots begin in their order. No shot begins after the clock has stopped, and every shot that has begun is
+        finished: hard shots take longest, so that an error rate without them would be too low. `store.decoded` is False
+        for the shots that have not begun, which are the last ones.
+        """
 
 
 class Decoder:
@@ -39,9 +48,9 @@ class Decoder:
 
     Args:
         checks: [D, E] matrix of zeros and ones, numpy or scipy.sparse: which detectors each error flips. Or an
-            `ErrorModel`, or a path (.alist, .npz, .dem, .stim; also .gz, .xz).
-        priors: [E] probabilities of the errors, or one probability for all. A model or a file states its own, so that
-            the method may take this place: `Decoder(model, "relay")`.
+            `ErrorModel`, a path (.alist, .npz, .dem, .stim; also .gz, .xz), or a circuit or error model of Stim.
+        priors: [E] probabilities of the errors, or one probability for all. A model, a circuit or a .dem file states
+            its own, so that the method may take this place: `Decoder(model, "relay")`.
         observables: [L, E] matrix of zeros and ones, or None if only corrections are of interest.
         method: `relay`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or `optimal`, alone or with
             settings, such as `relay(solutions=3)`.
@@ -71,11 +80,10 @@ class Decoder:
                 raise OptionError(f"priors must be probabilities, found {format_value(str(priors))}.")
             priors, method = None, priors
         self.method = decoding_method("relay" if method is None else method, settings)
-        if isinstance(checks, (ErrorModel, str)) or hasattr(checks, "__fspath__"):
+        if is_source(checks):
             if observables is not None:
                 raise OptionError("A model or a file has its own observables. Leave out the argument observables.")
-            prior = None if priors is None else float(np.asarray(priors))
-            self.model = read_code(checks, prior=prior)
+            self.model = read_source(checks, priors)
         elif priors is None:
             raise OptionError("A check matrix needs priors: pass one probability for each column, or one for all.")
         else:
@@ -98,8 +106,8 @@ class Decoder:
         Args:
             source: a `stim.DetectorErrorModel` or `stim.Circuit`, the text of a model, or a path (.dem, .stim).
             method: as for the class.
-            basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. Shots then hold these detectors
-                in ascending order.
+            basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. `decoder.model.kept_detectors`
+                are their numbers. Shots may hold all detectors of the circuit, or only these in ascending order.
             device: `cpu`, or `cuda` for an NVIDIA GPU.
             settings: further settings of the method.
         """
@@ -117,25 +125,29 @@ class Decoder:
         time_limit: float | None = None,
         progress: Progress | bool = False,
     ) -> DecodingResult:
-        """Decode shots independently of each other. Ctrl-C and the time limit return the shots decoded so far.
+        """Decode shots independently of each other. After Ctrl-C or the time limit no shot begins.
+
+        The shots that have begun are finished, which may take longer than the time limit by the duration of one shot.
 
         Args:
             shots: [N, D] the detectors that fired, booleans or zeros and ones; or with `packed` [N, ceil(D/8)] bytes
-                in little bit order, as in Stim's format b8.
+                in little bit order, as in Stim's format b8. If the model keeps only the detectors of one basis, shots
+                may hold all detectors of the circuit, as Stim gives them; `model.kept_detectors` are then used.
             packed: whether the shots are packed.
             corrections: whether to keep the errors found, which takes N times E bytes.
             time_limit: in seconds.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
-        source, count = shot_source(shots, self.model.num_detectors, packed)
+        source, count = shot_source(shots, self.model, packed)
         store = ShotStore(self.problem, source, count, corrections)
-        return answered(self.engine, store, Clock(time_limit), progress, str(self.method))
+        return answered(self.engine, store, time_limit, progress, str(self.method))
 
     def logical_error_rate(
         self,
         shots: int,
         *,
         seed: int = 0,
+        first: int = 0,
         time_limit: float | None = None,
         progress: Progress | bool = False,
     ) -> LogicalErrorRate:
@@ -144,39 +156,58 @@ class Decoder:
         Args:
             shots: the number of shots.
             seed: the seed of the shots, which do not depend on the method.
-            time_limit: in seconds; afterwards the shots decoded so far count.
+            first: the number of the first shot. Shots n to n + m of a seed are the same in every run, so that a run can
+                continue where another one ended.
+            time_limit: in seconds; afterwards no shot begins. Those that have begun are finished and count, because
+                hard shots take longest and the rate would be too low without them.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
+        if not self.model.num_observables:
+            raise OptionError(
+                "The code has no observables, so a decoder cannot be wrong about them. Pass observables, or measure "
+                "the word errors of a classical code by word_error_rates."
+            )
+        if shots < 1 or first < 0:
+            raise OptionError(
+                f"At least one shot must be drawn, from shot 0 on; found {shots} shots from shot {first} on."
+            )
         sampler = ShotSampler(self.model, seed)
         truth = np.zeros((shots, self.model.num_observables), bool)
 
-        def source(first: int, last: int) -> BoolArray:
-            detectors, truth[first:last] = sampler.sample(first, last)
+        def source(begin: int, end: int) -> BoolArray:
+            detectors, truth[begin:end] = sampler.sample(first + begin, first + end)
             return detectors
 
         store = ShotStore(self.problem, source, shots, keep=False)
-        result = answered(self.engine, store, Clock(time_limit), progress, str(self.method))
+        result = answered(self.engine, store, time_limit, progress, str(self.method))
         wrong = result.errors(truth) & result.decoded
         return LogicalErrorRate(int(result.decoded.sum()), int(wrong.sum()), result)
 
 
 def answered(
-    engine: DecodingEngine, store: ShotStore, clock: Clock, progress: Progress | bool, method: str
+    engine: DecodingEngine, store: ShotStore, time_limit: float | None, progress: Progress | bool, method: str
 ) -> DecodingResult:
-    """Decode the shots of a store with an engine, and show a progress bar if one is wanted."""
+    """Decode the shots of a store with an engine, and show a progress bar if one is wanted.
+
+    The clock starts after the kernels are loaded, as it stands still while they compile.
+    """
+    engine.prepare(store)
+    clock = Clock(time_limit)
     with clock.catch_interrupt(), bar(progress, "decoding") as report:
 
         def tell(done: int) -> None:
             if report is not None:
-                report(done, store.count, "")
+                report(done, store.count, "finishing the shots in flight" if clock.stopped else "")
 
         engine.decode(store, clock, tell)
-    problem = store.problem
-    kept = problem.corrections(store.correction) if store.keep else None
+        seconds = clock.seconds
+    problem, decoded = store.problem, store.decoded
+    kept = problem.corrections(store.correction) * decoded[:, None] if store.keep else None
+    explained = store.converged & store.explicable & decoded
     return DecodingResult(
-        (store.flips.astype(bool) ^ problem.certain_flips) & store.decoded[:, None],
-        store.converged & store.explicable & store.decoded,
-        store.iterations, store.weight, kept, store.decoded, clock.interrupted, store.proven, clock.seconds, method,
+        (store.flips.astype(bool) ^ problem.certain_flips) & decoded[:, None], explained,
+        store.iterations * decoded, store.weight * decoded, kept, decoded, clock.interrupted,
+        None if store.proven is None else store.proven & explained, seconds, method,
     )  # fmt: skip
 
 

@@ -21,12 +21,16 @@ class DecodingResult:
         flips: [N, L] the observables that the errors found flip.
         converged: [N] whether the errors found explain the shot.
         iterations: [N] the number of iterations of belief propagation, over all legs.
-        weight: [N] the sum of ln (1-p)/p over the errors found; a smaller sum is more likely.
-        corrections: [N, E] the errors found, or None if they were not asked for.
-        decoded: [N] False for shots that were not reached before Ctrl-C or the time limit.
+        weight: [N] the sum of ln (1-p)/p over the merged errors found; a smaller sum is more likely. Errors that flip
+            the same detectors and observables are merged, and p is the probability that an odd number of them happens.
+            Merged errors that are certain, or flip no detector, do not count.
+        corrections: [N, E] the errors found, or None if they were not asked for: of all sets of errors that make up the
+            merged errors found, the likeliest.
+        decoded: [N] False for shots that had not begun at Ctrl-C or the time limit, which are the last shots.
         interrupted: whether the run was ended by Ctrl-C.
-        proven: [N] whether no likelier errors explain the shot, or None if the method does not prove anything.
-        seconds: the duration of the run.
+        proven: [N] whether the errors found explain the shot and no other set of merged errors that explains it has a
+            smaller weight; None if the method does not prove anything.
+        seconds: the duration of decoding, without the time that loading compiled code takes.
         method: the text form of the method.
     """
 

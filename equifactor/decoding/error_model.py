@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class ErrorModel:
     observable_ptr: IntArray  # [E+1]
     observables: IntArray
     priors: FloatArray  # [E]
+    kept_detectors: IntArray | None = None  # [D] the numbers that the detectors had before `with_detectors`
+    num_all_detectors: int | None = None  # the number of detectors before `with_detectors`
 
     @classmethod
     def of_edges(
@@ -86,7 +88,10 @@ class ErrorModel:
         )
 
     def with_detectors(self, kept: ArrayLike) -> ErrorModel:
-        """Return the same errors with only some of the detectors, in the given order."""
+        """Return the same errors with only some of the detectors, in the given order.
+
+        `kept_detectors` of the new model are the numbers that its detectors have in this model.
+        """
         kept = np.asarray(kept)
         if kept.dtype == bool and len(kept) == self.num_detectors:
             kept = np.flatnonzero(kept)
@@ -101,10 +106,13 @@ class ErrorModel:
             raise ModelError("A detector to keep is given twice. Give each detector once.")
         error = row_of(self.detector_ptr)
         seen = place[self.detectors] >= 0
-        return ErrorModel.of_edges(
+        model = ErrorModel.of_edges(
             (len(kept), self.num_observables), self.priors,
             (error[seen], place[self.detectors[seen]]), (row_of(self.observable_ptr), self.observables),
         )  # fmt: skip
+        if self.kept_detectors is not None:
+            return replace(model, kept_detectors=self.kept_detectors[kept], num_all_detectors=self.num_all_detectors)
+        return replace(model, kept_detectors=kept.astype(np.int64), num_all_detectors=self.num_detectors)
 
     def merged(self) -> tuple[ErrorModel, IntArray]:
         """Merge errors that flip the same detectors and observables; a merged error is an odd number of originals.
@@ -112,6 +120,20 @@ class ErrorModel:
         Returns:
             The model, with errors in the order in which they first appear, and [E'] the likeliest original of each.
         """
+        group = self.groups()
+        members = np.lexsort((-self.priors, group))
+        begins = ptr_of(np.bincount(group))[:-1]
+        likeliest = members[begins]
+        detector_ptr, edges = picked(self.detector_ptr, likeliest)
+        observable_ptr, others = picked(self.observable_ptr, likeliest)
+        model = replace(
+            self, detector_ptr=detector_ptr, detectors=self.detectors[edges], observable_ptr=observable_ptr,
+            observables=self.observables[others], priors=_odd_probability(self.priors[members], begins),
+        )  # fmt: skip
+        return model, likeliest
+
+    def groups(self) -> IntArray:
+        """Return [E] the number of the merged error to which each error belongs, in the order of `merged`."""
         keys = np.random.default_rng(1).integers(0, 2**63, (2, self.num_detectors + self.num_observables))
         error = np.concatenate((row_of(self.detector_ptr), row_of(self.observable_ptr)))
         place = np.concatenate((self.detectors, self.num_detectors + self.observables))
@@ -122,17 +144,7 @@ class ErrorModel:
         _, first, group = np.unique(sums, axis=1, return_index=True, return_inverse=True)
         order = np.argsort(first)
         rank = np.argsort(order)
-        group = rank[group.ravel()]
-        members = np.lexsort((-self.priors, group))
-        begins = ptr_of(np.bincount(group, minlength=len(order)))[:-1]
-        likeliest = members[begins]
-        detector_ptr, edges = picked(self.detector_ptr, likeliest)
-        observable_ptr, others = picked(self.observable_ptr, likeliest)
-        model = ErrorModel(
-            self.num_detectors, self.num_observables, detector_ptr, self.detectors[edges],
-            observable_ptr, self.observables[others], _odd_probability(self.priors[members], begins),
-        )  # fmt: skip
-        return model, likeliest
+        return np.asarray(rank[group.ravel()])
 
 
 def _odd_probability(priors: FloatArray, begins: IntArray) -> FloatArray:

@@ -102,5 +102,14 @@ class LogicalErrorRate:
     def __str__(self) -> str:
         if not self.shots:
             return "no shot was decoded"
-        rate = f"{self.rate:.3g} +- {self.error:.2g}" if self.errors else f"below {3.0 / self.shots:.2g} (95 %)"
-        return f"logical error rate {rate} ({self.errors} of {self.shots} shots)"
+        return f"logical error rate {binomial_text(self.errors, self.shots)} ({self.errors} of {self.shots} shots)"
+
+
+def binomial_text(errors: int, shots: int) -> str:
+    """Return a rate with its binomial standard error, or without any errors the rate excluded with 95 % confidence."""
+    rate = errors / shots
+    return (
+        f"{rate:.3g} +- {math.sqrt(rate * (1.0 - rate) / shots):.2g}"
+        if errors
+        else f"below {min(1.0, 3.0 / shots):.2g} (95 %)"
+    )

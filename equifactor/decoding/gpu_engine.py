@@ -76,16 +76,27 @@ class GpuEngine:
 
         self.weights = torch.from_numpy(weights).to(self.device)
 
+    def prepare(self, store: ShotStore) -> None:
+        """Compile the kernels, by an iteration of empty lanes."""
+        import torch
+
+        with torch.cuda.device(self.device):
+            self.iterate(self.lanes(_FEWEST_LANES, store.ratios is not None))
+            torch.cuda.synchronize()
+        if self.statistics is not None:
+            self.statistics.prepare(store)
+
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Decode the shots of the store until the clock stops; call `report` with the number of finished shots."""
+        """Decode the shots of the store, as `DecodingEngine` says."""
         import torch
 
         with torch.cuda.device(self.device):
             lanes = self.lanes(self._width(store.count, store.ratios is not None), store.ratios is not None)
             arrivals = Arrivals(self, store)
-            self.iterate(lanes)  # This compiles the kernels; the lanes are empty.
             run = CapturedIterations(self, lanes)
-            while not clock.stopped:
+            while True:
+                if not arrivals.over and clock.stopped:
+                    arrivals.stop()
                 free = torch.nonzero(lanes.finished).flatten()
                 self._take_out(store, lanes, free)
                 self._fill(lanes, free, arrivals)
@@ -98,9 +109,6 @@ class GpuEngine:
                     lanes = lanes.chosen(torch.argsort(lanes.finished, stable=True)[:width])
                     run = CapturedIterations(self, lanes)
                 run()
-            store.decoded[lanes.shot[lanes.finished == 0].cpu().numpy()] = False
-            store.decoded[arrivals.shots] = False
-            store.decoded[arrivals.seen :] = False
 
     def _width(self, count: int, own_ratios: bool) -> int:
         import torch

@@ -85,6 +85,7 @@ class Arrivals:
         self.syndromes: NDArray[np.uint8]
         self.ratio: NDArray[np.float32]
         self.seen = 0  # The number of shots that have been read.
+        self.taken = 0  # The number of the last shot that was put into a lane, plus 1.
         self.over = False
         self._next_chunk()
 
@@ -96,11 +97,17 @@ class Arrivals:
     def take(self, count: int) -> tuple[IntArray, NDArray[np.uint8], NDArray[np.float32]]:
         """Return numbers [n], syndromes [n, M] and log ratios ([n, V] or [1, V]) of 1 to `count` shots."""
         taken = self.shots[:count], self.syndromes[:count], self.ratio if len(self.ratio) == 1 else self.ratio[:count]
+        self.taken = int(taken[0][-1]) + 1
         self.shots, self.syndromes = self.shots[count:], self.syndromes[count:]
         self.ratio = self.ratio if len(self.ratio) == 1 else self.ratio[count:]
         if len(self.shots) == 0:
             self._next_chunk()
         return taken
+
+    def stop(self) -> None:
+        """Let no further shot begin. Shots after the last one in a lane do not count, even if they are answered."""
+        self.store.decoded[self.taken :] = False
+        self.shots, self.seen, self.over = self.shots[:0], self.taken, True
 
     def _next_chunk(self) -> None:
         """Read chunks until a shot waits."""

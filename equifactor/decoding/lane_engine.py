@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.base.clock import Clock
+    from equifactor.decoding.lane_kernels import ShotAnswers
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
@@ -59,33 +60,45 @@ class LaneEngine:
         """Set the networks [P, H+1, F+2] that choose memories; network n % P serves shot n."""
         self.state = self.state._replace(weights=weights)
 
-    def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Decode the shots of the store until the clock stops; call `report` with the number of finished shots."""
-        from equifactor.decoding.lane_kernels import (
-            CURSOR,
-            FAILED,
-            LIVE,
-            NUM_PROGRESS,
-            SHOT,
-            ShotAnswers,
-            ShotQueue,
-            run_lanes,
-        )
+    def prepare(self, store: ShotStore) -> None:
+        """Load the compiled loops, by a run without shots."""
+        from equifactor.decoding.lane_kernels import NUM_PROGRESS, ShotQueue, run_lanes
         from equifactor.kernels.jit import plain
 
+        self.state.counter[:] = -1
+        nothing = np.zeros((0, -(-self.problem.num_checks // 8)), np.uint8)
+        queue = ShotQueue(0, False, nothing, np.zeros((1, self.problem.num_bits), np.float32))
+        given = (plain(self.checks), plain(self.strategy), plain(self.state), plain(queue), plain(self._answers(store)))
+        run_lanes(*given, np.zeros(NUM_PROGRESS, np.int64), 1)
+        if self.statistics is not None:
+            self.statistics.prepare(store)
+
+    def _answers(self, store: ShotStore) -> ShotAnswers:
+        from equifactor.decoding.lane_kernels import ShotAnswers
+
         held = _FAILED if self.statistics is not None else 0
-        answers = ShotAnswers(
+        return ShotAnswers(
             store.correction, store.flips, store.converged, store.iterations, store.weight,
             np.zeros(held, np.int64), np.zeros((held, self.problem.num_bits), np.float32),
             np.zeros((held, self.problem.num_checks), np.uint8),
         )  # fmt: skip
+
+    def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
+        """Decode the shots of the store, as `DecodingEngine` says."""
+        from equifactor.decoding.lane_kernels import CURSOR, FAILED, LIVE, NUM_PROGRESS, ShotQueue, run_lanes
+        from equifactor.kernels.jit import plain
+
+        answers = self._answers(store)
         checks, strategy, state = plain(self.checks), plain(self.strategy), plain(self.state)
         self.state.counter[:] = -1
         progress = np.zeros(NUM_PROGRESS, np.int64)
+        over = False
         for first, packed, ratio, more in store.chunks():
-            queue = plain(ShotQueue(first, more, packed, ratio))
             progress[CURSOR] = 0
-            while not clock.stopped:
+            while True:
+                if not over and clock.stopped:  # The shots that have begun are the queue from now on.
+                    over, more, packed = True, False, packed[: progress[CURSOR]]
+                queue = plain(ShotQueue(first, more, packed, ratio))
                 run_lanes(checks, strategy, state, queue, plain(answers), progress, self.sweeps)
                 if self.statistics is not None and (failed := int(progress[FAILED])):
                     shots, posteriors = answers.failed_shot[:failed], answers.failed_posterior[:failed]
@@ -94,10 +107,8 @@ class LaneEngine:
                 report(first + int(progress[CURSOR] - progress[LIVE]))
                 if progress[CURSOR] == len(packed) and (more or progress[LIVE] == 0):
                     break
-            if clock.stopped:
-                store.decoded[first + int(progress[CURSOR]) :] = False
-                waiting = self.state.counter[SHOT]
-                store.decoded[waiting[waiting >= 0]] = False
+            if over:
+                store.decoded[first + len(packed) :] = False
                 return
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.status import Status
 from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.generators.ldpc import LdpcCode
 from equifactor.graph.factor_graph import FactorGraph
@@ -21,35 +22,21 @@ if TYPE_CHECKING:
     from equifactor.decoding.methods import OptimalDecoding
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
-    from equifactor.questions.result import Result
 
 # The solver runs with these shares of the time for a shot, one after the other. It does not know that weights come in
 # steps, so that its bound may be a proof long before it stops. Chosen by hand.
 _STAGES = (0.05, 0.2, 1.0)
-_BLOCK = 64  # The number of shots whose bounds are computed together, which bounds memory. Chosen by hand.
-_SAME = 1e-5  # Weights that differ by less than this share are equal: `LaneEngine` computes in single precision.
+_BLOCK = 64  # The number of shots that are decoded first and then proven. Chosen by hand.
+_SAME = 1e-6  # Weights that differ by less than this share are equal: log ratios are rounded to single precision.
 _BELOW_STEP = 1.0 - 1e-6  # A gap below this share of a step is smaller than a step in spite of rounding.
-
-
-def _step(problem: DecodingProblem) -> float:
-    """Return the smallest difference between the weights of two sets of errors that explain one shot.
-
-    The result is 0 unless all bits are equally likely. If every bit is in an odd number of checks, the syndrome
-    determines whether the number of errors is even, which doubles the difference.
-    """
-    first = float(problem.ratio[0]) if problem.num_bits else 0.0
-    if first <= 0.0 or not np.allclose(problem.ratio, first, rtol=1e-9):
-        return 0.0
-    odd = np.bincount(problem.bit_of_edge, minlength=problem.num_bits) % 2 == 1
-    return 2.0 * first if odd.all() else first
 
 
 class OptimalEngine:
     """Decodes by relay and ordered statistics first, and then each shot by a MAP solver until no likelier errors exist.
 
     A shot is a model with one factor for each bit and one parity for each check. Its MAP assignment is the likeliest
-    set of errors, not the likeliest value of an observable. If all errors are equally likely, a bound that excludes a
-    smaller number of errors is a proof.
+    set of merged errors, not the likeliest value of an observable. If all errors are equally likely, a bound that
+    excludes a smaller number of errors is a proof.
     """
 
     def __init__(self, problem: DecodingProblem, method: OptimalDecoding) -> None:
@@ -58,23 +45,51 @@ class OptimalEngine:
         bit, check = problem.bit_of_edge, row_of(problem.check_ptr)
         by_bit = np.argsort(bit, kind="stable")
         self.structure = LdpcCode.of_edges(bit[by_bit], check[by_bit], problem.num_bits).structure
-        self.step = _step(problem)
+        self.step = self._step(problem.ratio)
+
+    def _step(self, ratio: NDArray[np.floating]) -> float:
+        """Return the smallest difference between the weights of two sets of errors that explain one shot.
+
+        The result is 0 unless the log ratios [V] of all bits have the same size. If every bit is in an odd number of
+        checks, the syndrome determines whether the number of errors is even, which doubles the difference.
+        """
+        size = np.abs(ratio)
+        if not len(size) or size[0] == 0.0 or not np.allclose(size, size[0], rtol=1e-9, atol=0.0):
+            return 0.0
+        return float(2.0 * size[0] if (self.problem.degrees % 2 == 1).all() else size[0])
+
+    def prepare(self, store: ShotStore) -> None:
+        """Load the compiled kernels of the first decoder. Those of the MAP solver are loaded by the first shot."""
+        self.first.prepare(store)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Decode the shots of the store; `proven` marks those for which no likelier errors exist."""
-        self.first.decode(store, clock, lambda done: None)
+        """Decode the shots of the store; `proven` marks those for which no likelier errors exist.
+
+        When the clock stops, the shots that have begun keep the errors of the first decoder, which are not proven.
+        """
+        store.proven = np.zeros(store.count, bool)
+        for first in range(0, store.count, _BLOCK):
+            if clock.stopped:
+                store.decoded[first:] = False
+                return
+            part = store.part(first, min(first + _BLOCK, store.count))
+            self.first.decode(part, clock, lambda done: None)
+            self._prove(part, clock, lambda done, first=first: report(first + done))  # type: ignore[misc]
+
+    def _prove(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
+        """Prove or improve the errors that the first decoder has found."""
+        assert store.proven is not None
         # The channel alone explains these shots: every other set of errors is heavier.
-        store.proven = store.converged & (store.iterations == 0) & store.decoded
+        store.proven[:] = store.converged & (store.iterations == 0) & store.decoded
         for first, packed, ratio, _ in store.chunks():
             bits = np.unpackbits(packed, axis=1, bitorder="little", count=self.problem.num_checks).astype(bool)
             self._prove_by_covering(store, first, bits)
             for n in range(len(bits)):
-                shot = first + n
                 if clock.stopped:
                     return
-                if store.explicable[shot] and not store.proven[shot]:
-                    self._improve(store, shot, bits[n], ratio[min(n, len(ratio) - 1)], clock)
-                report(shot + 1)
+                if store.explicable[first + n] and not store.proven[first + n]:
+                    self._improve(store, first + n, bits[n], ratio[min(n, len(ratio) - 1)], clock)
+                report(first + n + 1)
 
     def _prove_by_covering(self, store: ShotStore, first: int, syndromes: BoolArray) -> None:
         """Mark shots whose errors reach a lower bound on the weight of any errors that touch all fired checks.
@@ -89,15 +104,13 @@ class OptimalEngine:
         by_bit = np.argsort(p.bit_of_edge, kind="stable")
         begins = np.searchsorted(p.bit_of_edge[by_bit], np.arange(p.num_bits))
         check = row_of(p.check_ptr)
-        for begin in range(0, len(syndromes), _BLOCK):
-            fired = syndromes[begin : begin + _BLOCK]
-            seen = np.add.reduceat(fired[:, check[by_bit]], begins, axis=1, dtype=np.int64)
-            share = p.ratio / np.maximum(seen, 1)
-            least = np.minimum.reduceat(share[:, p.bit_of_edge], p.check_ptr[:-1], axis=1)
-            shots = slice(first + begin, first + begin + len(fired))
-            weight = store.weight[shots]
-            room = np.maximum(self.step * _BELOW_STEP, _SAME * np.maximum(1.0, weight))
-            store.proven[shots] |= store.converged[shots] & (weight - (least * fired).sum(axis=1) < room)
+        seen = np.add.reduceat(syndromes[:, check[by_bit]], begins, axis=1, dtype=np.int64)
+        share = p.ratio / np.maximum(seen, 1)
+        least = np.minimum.reduceat(share[:, p.bit_of_edge], p.check_ptr[:-1], axis=1)
+        shots = slice(first, first + len(syndromes))
+        weight = store.weight[shots]
+        room = np.maximum(self.step * _BELOW_STEP, _SAME * np.maximum(1.0, weight))
+        store.proven[shots] |= store.converged[shots] & (weight - (least * syndromes).sum(axis=1) < room)
 
     def _improve(
         self, store: ShotStore, shot: int, syndrome: BoolArray, ratio: NDArray[np.float32], clock: Clock
@@ -105,28 +118,27 @@ class OptimalEngine:
         """Prove the errors found for a shot, or find likelier ones, until the time for the shot is over."""
         from equifactor.questions.solve import solve
 
-        bits = np.stack((np.zeros(len(ratio)), -ratio.astype(float)), axis=1)
+        assert store.proven is not None
+        own = ratio.astype(float)
+        least = np.minimum(own, 0.0).sum()  # The weight of the likelier value of every bit, which scores 0.
+        step = self.step if store.ratios is None else self._step(own)
+        bits = np.stack((np.minimum(own, 0.0), np.minimum(-own, 0.0)), axis=1)
         checks = np.where(syndrome[:, None], [-np.inf, 0.0], [0.0, -np.inf])
         graph = FactorGraph.trusted(self.structure, np.concatenate((bits.ravel(), checks.ravel())))
-        assert store.proven is not None
         for share in _STAGES:
             limit = min(share * self.method.seconds, clock.left)
             result = solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
-            self._take(store, shot, result)
+            known = store.weight[shot] - least if store.converged[shot] else np.inf
+            slack = _SAME * max(1.0, known)
+            found = np.inf if result.log_score is None else -result.log_score
+            if result.assignment is not None and found < known - slack:
+                known = found
+                self._keep(store, shot, np.asarray(result.assignment), least + found)
+            bound = -np.inf if result.upper_bound is None else -result.upper_bound  # No errors weigh less.
+            is_best = result.status in (Status.EXACT, Status.OPTIMAL) or known - bound < max(slack, step * _BELOW_STEP)
+            store.proven[shot] = np.isfinite(known) and is_best
             if store.proven[shot] or clock.stopped:
                 return
-
-    def _take(self, store: ShotStore, shot: int, result: Result) -> None:
-        """Keep the errors that a solver found for a shot if they are likelier, and record whether that is proven."""
-        assert store.proven is not None
-        known = store.weight[shot] if store.converged[shot] else np.inf
-        slack = _SAME * max(1.0, abs(known))
-        found = -np.inf if result.log_score is None else result.log_score
-        if result.assignment is not None and -found < known - slack:
-            known = -found
-            self._keep(store, shot, np.asarray(result.assignment), known)
-        bound = -np.inf if result.upper_bound is None else -result.upper_bound  # No errors weigh less.
-        store.proven[shot] = result.status.solved or known - bound < max(slack, self.step * _BELOW_STEP)
 
     def _keep(self, store: ShotStore, shot: int, errors: np.ndarray, weight: float) -> None:
         p = self.problem

@@ -31,6 +31,13 @@ class OrderedStatistics:
         bit_ptr, check_of_edge = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
         self.columns = Columns(problem.num_checks, bit_ptr, check_of_edge)
 
+    def prepare(self, store: ShotStore) -> None:
+        """Load the compiled loops, by a call without shots."""
+        p, rank = self.problem, self.rank
+        none, reals = np.zeros(0, np.int64), np.zeros((0, p.num_bits), np.float32)
+        self.decode(store, none, reals, np.zeros((0, p.num_checks), np.uint8))
+        self.rank = rank
+
     def decode(
         self, store: ShotStore, shots: IntArray, posterior: NDArray[np.float32], syndrome: NDArray[np.uint8]
     ) -> None:

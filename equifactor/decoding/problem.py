@@ -18,29 +18,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class DecodingProblem:
-    """V bits in M checks. A bit is an error that may or may not have happened and that flips some detector.
+    """V bits in M checks. A bit is a merged error that may or may not have happened and that flips some detector.
 
-    Errors that flip the same detectors and observables are one bit. Errors of probability 0 or 1, and errors that flip
-    no detector, are decided beforehand. A detector that no bit flips has a known value; a shot with another value
-    cannot be explained.
+    A merged error is an odd number of the errors that flip the same detectors and observables. Merged errors of
+    probability 0 or 1, and those that flip no detector, are decided beforehand. A detector that no bit flips has a
+    known value; a shot with another value cannot be explained.
     """
 
     model: ErrorModel
-    error_of_bit: IntArray  # [V] the likeliest error of the model among those of a bit
-    ratio: FloatArray  # [V] ln (1-p)/p
+    error_of_bit: (
+        IntArray  # [V] the error of a bit that is closest to probability 1/2, so that it is changed most easily
+    )
+    errors_without_bits: NDArray[np.uint8]  # [E] the likeliest errors if no bit is set
+    ratio: FloatArray  # [V] ln (1-p)/p of the merged error
     detector_of_check: IntArray  # [M]
     check_ptr: IntArray  # [M+1]
     bit_of_edge: IntArray  # [E] ascending in every check
     observable_ptr: IntArray  # [L+1]
     observable_bits: IntArray
-    certain: IntArray  # The errors that are known to have happened.
-    certain_syndrome: BoolArray  # [D] the detectors that these errors flip
-    certain_flips: BoolArray  # [L] the observables that these errors flip
+    certain_syndrome: BoolArray  # [D] the detectors that the merged errors flip that are known to have happened
+    certain_flips: BoolArray  # [L] the observables that they flip
 
     @classmethod
     def of(cls, model: ErrorModel, *, merge: bool = True) -> DecodingProblem:
         """Return the problem of a model; with `merge`, errors that flip the same targets become one bit."""
-        one_each, original = model.merged() if merge else (model, np.arange(model.num_errors))
+        one_each = model.merged()[0] if merge else model
+        group = model.groups() if merge else np.arange(model.num_errors)
         seen = np.diff(one_each.detector_ptr) > 0
         p = one_each.priors
         is_open = seen & (p > 0.0) & (p < 1.0)
@@ -52,16 +55,16 @@ class DecodingProblem:
         kept = np.flatnonzero(sizes)
         own_ptr, own = picked(one_each.observable_ptr, bits)
         flips = np.zeros((2, max(model.num_detectors, model.num_observables)), np.int64)
+        errors, flexible = _likeliest_members(model.priors, group, happened, len(p))
         for total, ptr, targets in (
             (flips[0], one_each.detector_ptr, one_each.detectors),
             (flips[1], one_each.observable_ptr, one_each.observables),
         ):
             np.add.at(total, targets[picked(ptr, happened)[1]], 1)
         return cls(
-            model, original[bits], np.log1p(-p[bits]) - np.log(p[bits]),
+            model, flexible[bits], errors, np.log1p(-p[bits]) - np.log(p[bits]),
             kept, ptr_of(sizes[kept]), bit_of_edge,
             *transposed(own_ptr, one_each.observables[own], model.num_observables),
-            original[happened],
             flips[0, : model.num_detectors] % 2 == 1, flips[1, : model.num_observables] % 2 == 1,
         )  # fmt: skip
 
@@ -92,11 +95,28 @@ class DecodingProblem:
         return packed, np.asarray(~left[:, unseen].any(axis=1))
 
     def corrections(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Return errors of the model [C, num_errors] from packed bits [C, ceil(V/8)]."""
-        found = np.zeros((len(packed), self.model.num_errors), np.uint8)
-        found[:, self.error_of_bit] = np.unpackbits(packed, axis=1, bitorder="little", count=self.num_bits)
-        found[:, self.certain] = 1
+        """Return the likeliest errors of the model [C, num_errors] that make up packed bits [C, ceil(V/8)]."""
+        found = np.tile(self.errors_without_bits, (len(packed), 1))
+        found[:, self.error_of_bit] ^= np.unpackbits(packed, axis=1, bitorder="little", count=self.num_bits)
         return found
+
+
+def _likeliest_members(
+    priors: FloatArray, group: IntArray, happened: IntArray, num_groups: int
+) -> tuple[NDArray[np.uint8], IntArray]:
+    """Return the likeliest errors [E] with an odd number in the groups `happened` and an even number in the others.
+
+    Each error has its likelier value. If the number in a group then has the wrong parity, the error closest to
+    probability 1/2 changes its value. These errors are returned as well, one for each group.
+    """
+    order = np.lexsort((-np.minimum(priors, 1.0 - priors), group))
+    flexible = order[ptr_of(np.bincount(group, minlength=num_groups))[:-1]] if num_groups else order
+    errors = (priors > 0.5).astype(np.uint8)
+    wanted = np.zeros(num_groups, np.uint8)
+    wanted[happened] = 1
+    parity = (np.bincount(group, errors, minlength=num_groups) % 2).astype(np.uint8)
+    errors[flexible] ^= parity ^ wanted
+    return errors, flexible
 
 
 def transposed(ptr: IntArray, columns: IntArray, num_columns: int) -> tuple[IntArray, IntArray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from equifactor.base.typing import BoolArray
+    from equifactor.decoding.error_model import ErrorModel
     from equifactor.decoding.problem import DecodingProblem
 
 CHUNK = 4096  # The number of shots that are unpacked at a time, which bounds memory. Chosen by hand.
@@ -44,30 +46,61 @@ class ShotStore:
             own = common if self.ratios is None else self.ratios[first:last]
             yield first, packed, own, last < self.count
 
+    def part(self, first: int, last: int) -> ShotStore:
+        """Return the shots from first to last - 1 as a store of their own; answers are written to both stores."""
+        own = copy.copy(self)
+        own.source, own.count = lambda a, b: self.source(first + a, first + b), last - first
+        for name in (
+            "ratios",
+            "correction",
+            "flips",
+            "converged",
+            "iterations",
+            "weight",
+            "decoded",
+            "explicable",
+            "proven",
+        ):
+            whole = getattr(self, name)
+            setattr(own, name, None if whole is None else whole[first:last])
+        return own
 
-def shot_source(shots: ArrayLike, num_detectors: int, packed: bool) -> tuple[Callable[[int, int], BoolArray], int]:
+
+def shot_source(shots: ArrayLike, model: ErrorModel, packed: bool) -> tuple[Callable[[int, int], BoolArray], int]:
     """Return a function that unpacks shots a to b [b - a, D], and the number of shots.
 
-    Raises `ModelError` if the array does not hold shots.
+    If the model keeps only some detectors, shots may hold all of them. Raises `ModelError` if the array does not hold
+    shots.
     """
     array = np.asarray(shots)
-    width = -(-num_detectors // 8) if packed else num_detectors
-    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in ("u" if packed else "buif"):
+    kept = model.kept_detectors
+    counts = [model.num_detectors]
+    if kept is not None and model.num_all_detectors not in (None, *counts):
+        counts.append(model.num_all_detectors)  # type: ignore[arg-type]
+    widths = [-(-count // 8) if packed else count for count in counts]
+    if array.ndim != 2 or array.shape[1] not in widths or array.dtype.kind not in ("u" if packed else "buif"):
         form = "bytes of 8 detectors each (uint8)" if packed else "detectors (bool)"
-        looks_packed = array.dtype == np.uint8 and array.shape[1:] == (-(-num_detectors // 8),)
+        looks_packed = array.dtype == np.uint8 and array.shape[1:] in [(-(-count // 8),) for count in counts]
         hint = " These look packed: pass packed=True." if looks_packed and not packed else ""
         raise ModelError(
-            f"shots must be an array [N, {width}] of {form}, found {array.dtype} {list(array.shape)}.{hint}"
+            f"shots must be an array {' or '.join(f'[N, {width}]' for width in widths)} of {form}, found "
+            f"{array.dtype} {list(array.shape)}.{hint}"
         )
     if packed and array.dtype != np.uint8:
         raise ModelError(f"Packed shots must be bytes (uint8), found {array.dtype}.")
+    if len(set(widths)) < len(widths):
+        raise ModelError(
+            f"Packed shots of {counts[0]} detectors and of all {counts[1]} detectors both take {widths[0]} bytes. "
+            "Pass unpacked shots."
+        )
+    count = counts[widths.index(array.shape[1])]
 
     def take(first: int, last: int) -> BoolArray:
         rows = array[first:last]
         if packed:
-            return np.unpackbits(rows, axis=1, bitorder="little", count=num_detectors).astype(bool)
-        if rows.dtype != bool and not ((rows == 0) | (rows == 1)).all():
+            rows = np.unpackbits(rows, axis=1, bitorder="little", count=count).astype(bool)
+        elif rows.dtype != bool and not ((rows == 0) | (rows == 1)).all():
             raise ModelError(f"Shots {first} to {last} hold numbers other than 0 and 1.")
-        return np.asarray(rows, bool)
+        return np.asarray(rows if kept is None or count == len(kept) else rows[:, kept], bool)
 
     return take, len(array)

@@ -57,3 +57,111 @@ def test_wrong_use_is_one_sentence(command, code: str, tmp_path: Path) -> None:
     assert "choose from: bp-osd" in command("decode", code, "--sample", "5", "--method", "x").err
     (tmp_path / "bare.dem").write_text("error(0.1) D0\n")
     assert "no observables" in command("decode", "bare.dem", "--sample", "5").err
+
+
+HAMMING = "7 3\n3 4\n1 1 2 1 2 2 3\n4 4 4\n1\n2\n1 2\n3\n1 3\n2 3\n1 2 3\n1 3 5 7\n2 3 6 7\n4 5 6 7\n"
+
+
+@pytest.fixture
+def hamming(tmp_path: Path) -> str:
+    (tmp_path / "hamming.alist").write_text(HAMMING)
+    return "hamming.alist"
+
+
+def test_a_code_without_observables_writes_the_errors(command, hamming: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "shots.01").write_text("100\n000\n111\n")
+    ran = command("decode", hamming, "shots.01", "--prior", "0.01", "--method", "optimal")
+    assert ran.out == "1000000\n0000000\n0000001\n"
+    assert "no observables" in ran.err
+    (tmp_path / "shots.01").write_text("10\n11\n")
+    assert command("decode", code, "shots.01", "-o", "flips.01", "--corrections", "errors.01").status == 0
+    assert (tmp_path / "flips.01").read_text() == "1\n0\n"
+    assert (tmp_path / "errors.01").read_text() == "100\n010\n"
+
+
+def test_word_errors_of_an_alist_file(command, hamming: str) -> None:
+    given = ("decode", hamming, "--sample", "1000", "--prior", "0.05", "--method", "optimal")
+    flips = json.loads(command(*given, "--json").out)
+    right = 0.95**7 + 7 * 0.05 * 0.95**6  # The code corrects one flip and no more.
+    assert abs(flips["errors"] / 1000 - (1 - right)) < 0.02
+    assert "by sum-product" in command("decode", hamming, "--sample", "5", "--prior", "0.05").out
+    rates = [
+        json.loads(command("decode", hamming, "--sample", "2000", "--ebn0", db, "--json").out)["errors"] for db in "16"
+    ]
+    assert rates[0] > 4 * rates[1] > 0
+    assert "word error rate 0" in command("decode", hamming, "--sample", "500", "--ebn0", "3").out
+
+
+def test_counts_are_resumed(command, code: str, hamming: str, tmp_path: Path) -> None:
+    for given in ((code, "--method", "min-sum"), (hamming, "--prior", "0.05")):
+        whole = json.loads(command("decode", *given, "--sample", "2500", "--json").out)
+        assert command("decode", *given, "--sample", "700", "-o", "part.json").status == 0
+        assert command("decode", *given, "--sample", "2500", "-o", "part.json", "--resume").status == 0
+        both = json.loads((tmp_path / "part.json").read_text())
+        assert all(both[name] == whole[name] for name in ("shots", "errors", "iterations", "converged"))
+        assert "counted already" in command("decode", *given, "--sample", "2500", "-o", "part.json", "--resume").err
+    assert "had code hamming.alist" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
+    (tmp_path / "part.json").write_text("[1]")
+    assert "cannot be continued" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
+
+
+def test_a_file_that_was_stopped_is_resumed(command, code: str, tmp_path: Path) -> None:
+    (tmp_path / "shots.01").write_text("10\n11\n01\n10\n")
+    ran = command("decode", code, "shots.01", "-o", "flips.01", "--time-limit", "0")
+    assert ran.status == 1
+    assert "4 of 4 shots were not decoded" in ran.err
+    assert (tmp_path / "flips.01").read_text() == ""
+    (tmp_path / "flips.01").write_text("1\n0\n")
+    ran = command("decode", code, "shots.01", "-o", "flips.01", "--resume")
+    assert "2 of 2 shots" in ran.err
+    assert "after 2 shots" in ran.err
+    assert (tmp_path / "flips.01").read_text() == "1\n0\n0\n1\n"
+    (tmp_path / "flips.01").write_text("1\n" * 5)
+    assert "cannot be continued" in command("decode", code, "shots.01", "-o", "flips.01", "--resume").err
+
+
+def test_options_are_not_ignored(command, code: str, hamming: str) -> None:
+    for given, said in (
+        ((code, "--sample", "5", "--prior", "0.1"), "code.dem: it states the probabilities"),
+        ((code, "--sample", "5", "--ebn0", "1"), "it states the probabilities"),
+        ((code, "--sample", "5", "--corrections", "a.01"), "--corrections a.01 has no meaning with --sample"),
+        ((code, "--sample", "5", "--resume"), "Name the file with -o FILE"),
+        ((code, "shots.01", "--json"), "--json has no meaning for shots from a file"),
+        ((hamming, "--sample", "5", "--prior", "0.1", "--ebn0", "1"), "in place of --prior"),
+        (("bb72", "--sample", "5", "--prior", "0.1", "--ebn0", "1"), "Leave it out"),
+    ):
+        ran = command("decode", *given)
+        assert ran.status == 2
+        assert said in ran.err
+
+
+def test_the_rate_goes_to_a_file(command, code: str, tmp_path: Path) -> None:
+    assert command("decode", code, "--sample", "50", "-o", "rate.txt").out == ""
+    assert (tmp_path / "rate.txt").read_text().startswith("logical error rate")
+
+
+def test_shots_of_stim_with_one_basis(command, tmp_path: Path) -> None:
+    stim = pytest.importorskip("stim")
+    circuit = stim.Circuit.generated(
+        "surface_code:rotated_memory_x", distance=3, rounds=3, after_clifford_depolarization=0.02
+    )
+    (tmp_path / "memory.stim").write_text(str(circuit))
+    sampler = circuit.compile_detector_sampler(seed=1)
+    for form in ("01", "b8"):
+        sampler.sample_write(200, filepath=str(tmp_path / f"shots.{form}"), format=form)
+        ran = command("decode", "memory.stim", f"shots.{form}", "--basis", "X", "-o", f"flips.{form}")
+        assert ran.status == 0
+    from equifactor.decoding import Decoder
+
+    decoder = Decoder.from_dem(circuit, basis="X")
+    kept = decoder.model.kept_detectors
+    assert kept is not None
+    assert 0 < len(kept) < circuit.num_detectors == decoder.model.num_all_detectors
+    rows = (tmp_path / "shots.01").read_text().split()
+    shots = np.array([list(map(int, row)) for row in rows])
+    flips = decoder.decode(shots).flips
+    assert (decoder.decode(shots[:, kept]).flips == flips).all()
+    assert (decoder.decode(np.packbits(shots, axis=1, bitorder="little"), packed=True).flips == flips).all()
+    assert (tmp_path / "flips.01").read_text().split() == [str(int(f)) for f in flips[:, 0]]
+    (tmp_path / "kept.01").write_text("".join("".join(map(str, row)) + "\n" for row in shots[:, kept]))
+    assert command("decode", "memory.stim", "kept.01", "--basis", "X").out == (tmp_path / "flips.01").read_text()

@@ -16,3 +16,14 @@ def test_lists_each_and_its_options(command) -> None:
         assert solver_class(name).summary() in out
     assert re.search(r"^damping +float +0.0 +0 <= x < 1 +\S", command("solvers", "bp").out, re.MULTILINE)
     assert command("solvers", "pb").status == 2
+
+
+def test_describes_decoding_methods(command) -> None:
+    from equifactor.decoding import METHODS
+
+    for name in METHODS:
+        out = command("solvers", name).out
+        assert out.startswith(f"{name}: ")
+        assert re.search(r"^iterations +int +\d+ +1 <= x +\S", out, re.MULTILINE)
+    assert re.search(r"^solutions +int +5 ", command("solvers", "relay").out, re.MULTILINE)
+    assert "equifactor solvers relay" in command("decode", "--help").out

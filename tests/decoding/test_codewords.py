@@ -41,7 +41,7 @@ def test_bits_in_the_same_checks_and_in_none() -> None:
     found = decoder.decode([[3.0, -1.0, -2.0], [-3.0, 1.0, np.inf]])
     assert found.corrections is not None
     assert found.corrections.tolist() == [[0, 0, 1], [1, 1, 0]]
-    with pytest.raises(ModelError, match=r"log_ratios must be an array \[N, 3\] without NaN"):
+    with pytest.raises(ModelError, match=r"log_ratios must be numbers in an array \[N, 3\]"):
         decoder.decode([[1.0]])
 
 

@@ -38,3 +38,50 @@ def test_the_rate_is_that_of_enumeration() -> None:
     assert "of 20000 shots" in str(found)
     never = Decoder([[1]], 0.1, [[1]], method="min-sum").logical_error_rate(1000)
     assert str(never).startswith("logical error rate below 0.003")
+
+
+def slow_code() -> Decoder:
+    """Return a decoder for which most shots take up to 2 iterations, and one in 60 takes all 40."""
+    checks = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1, 0, 0, 0, 1, 1]])
+    return Decoder(checks, 0.08, np.array([[1, 0, 1, 0, 1, 0]]), method="min-sum(iterations=40)")
+
+
+def test_a_rate_that_is_stopped_counts_hard_shots_too(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shots are counted in the order in which they are drawn; those that have begun when time is up are finished."""
+    monkeypatch.setattr("equifactor.decoding.lane_engine._WORK", 1)  # The clock is looked at after every iteration.
+    decoder = slow_code()
+    whole = decoder.logical_error_rate(20000, seed=0)
+    driven_time.tick = 1.0
+    errors = shots = iterations = 0
+    for seed in range(150):
+        found = decoder.logical_error_rate(20000, seed=seed, time_limit=70.0)
+        assert found.shots < 2000
+        full = decoder.logical_error_rate(found.shots, seed=seed)
+        assert found.result.decoded[: found.shots].all()
+        assert not found.result.decoded[found.shots :].any()
+        assert found.errors == full.errors
+        np.testing.assert_array_equal(found.result.iterations[: found.shots], full.result.iterations)
+        assert not found.result.iterations[found.shots :].any()
+        errors, shots, iterations = (
+            errors + found.errors,
+            shots + found.shots,
+            iterations + full.result.iterations.sum(),
+        )
+    rate = errors / shots
+    assert abs(rate - whole.rate) < 4 * np.hypot(whole.error, np.sqrt(rate * (1 - rate) / shots))
+    assert iterations / shots == pytest.approx(whole.result.iterations.mean(), rel=0.1)
+
+
+def test_loading_kernels_does_not_count(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = slow_code()
+    prepare = decoder.engine.prepare
+
+    def load(store: object) -> None:
+        prepare(store)  # type: ignore[arg-type]
+        driven_time.advance(60.0)
+
+    monkeypatch.setattr(decoder.engine, "prepare", load)
+    driven_time.tick = 0.001
+    result = decoder.decode([[1, 0, 0]], time_limit=10.0)
+    assert 0.0 < result.seconds < 1.0
+    assert result.decoded.all()

@@ -1,0 +1,156 @@
+"""`equifactor decode --sample`: logical errors or word errors, counted in one run or in several that are resumed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from equifactor.base.errors import FormatError, OptionError
+from equifactor.cli.exit_status import Exit, say
+
+if TYPE_CHECKING:
+    from equifactor.decoding import ErrorModel
+
+_SUMS = ("shots", "errors", "bit_errors", "converged", "iterations", "proven", "seconds")
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What is counted: the arguments of the command."""
+
+    code: str
+    basis: str | None
+    prior: float | None
+    ebn0: float | None
+    method: str | None
+    sample: int
+    seed: int
+
+
+def count_errors(
+    counting: Counting, output: str, time_limit: float | None, *, resume: bool = False, as_json: bool = False
+) -> None:
+    """Draw shots or words, count the errors of a decoder, and write the result as text or as one JSON object."""
+    from equifactor.base.files import check_writable, write_text
+    from equifactor.decoding.code_sources import read_source
+
+    if output != "-":
+        check_writable(output)
+    needs_no_prior = counting.ebn0 is not None and counting.prior is None
+    model = read_source(counting.code, 0.25 if needs_no_prior else counting.prior, basis=counting.basis)
+    of_words = not model.num_observables
+    if of_words and counting.prior is None and counting.ebn0 is None:
+        raise OptionError(
+            "The code has no observables, so there are no logical errors. Use a .dem, .stim or .npz file with some. "
+            "For the word errors of an .alist file name a channel: --prior 0.02 or --ebn0 2."
+        )
+    if counting.ebn0 is not None and (counting.prior is not None or not of_words):
+        raise OptionError(
+            "--ebn0 is the noise of words of a code without observables, in place of --prior. Leave out one of the two."
+            if of_words
+            else f"{counting.code}: --ebn0 is the noise of words of a code without observables. Leave it out."
+        )
+    old = _read_row(output, counting) if resume and Path(output).exists() else {}
+    first = int(old.get("shots", 0))
+    if first >= counting.sample:
+        raise OptionError(f"{output}: {first} of {counting.sample} shots are counted already. Raise --sample.")
+    new = (_count_words if of_words else _count_shots)(model, counting, first, time_limit)
+    interrupted = new.pop("interrupted")
+    row = {**asdict(counting), **new}
+    for name in _SUMS:
+        if row.get(name) is not None and old.get(name) is not None:
+            row[name] += old[name]
+    write_text(output, json.dumps(row) + "\n" if as_json else _text(row) + "\n")
+    if row["shots"] < counting.sample:
+        say(f"stopped early: {counting.sample - row['shots']} of {counting.sample} shots were not decoded")
+        raise typer.Exit(Exit.INTERRUPTED if interrupted else Exit.UNSOLVED)
+
+
+def _count_shots(model: ErrorModel, counting: Counting, first: int, time_limit: float | None) -> dict[str, Any]:
+    """Return the counts of logical errors."""
+    from equifactor.decoding import Decoder
+
+    decoder = Decoder(model, method=counting.method or "relay")
+    found = decoder.logical_error_rate(
+        counting.sample - first, seed=counting.seed, first=first, time_limit=time_limit, progress=True
+    )
+    result = found.result
+    return {
+        "method": result.method, "shots": found.shots, "errors": found.errors, "seconds": result.seconds,
+        "converged": int(result.converged.sum()), "iterations": int(result.iterations.sum()),
+        "proven": None if result.proven is None else int(result.proven.sum()), "interrupted": result.interrupted,
+    }  # fmt: skip
+
+
+def _count_words(model: ErrorModel, counting: Counting, first: int, time_limit: float | None) -> dict[str, Any]:
+    """Return the counts of words and bits that are decoded wrongly."""
+    from equifactor.decoding import BinarySymmetricChannel, gaussian_channel, word_error_rates
+    from equifactor.generators.ldpc import LdpcCode
+    from equifactor.kernels.pointers import row_of
+
+    code = LdpcCode.of_edges(row_of(model.detector_ptr), model.detectors, model.num_errors)
+    if counting.ebn0 is not None:
+        channel: Any = gaussian_channel(counting.ebn0, code.dimension / code.n)
+    else:
+        assert counting.prior is not None
+        channel = BinarySymmetricChannel(flip=counting.prior)
+    found = next(
+        word_error_rates(
+            code, [channel], [counting.method or "sum-product"], words=counting.sample - first, first=first,
+            seed=counting.seed, time_limit=time_limit, progress=True,
+        )
+    )  # fmt: skip
+    return {
+        "method": found.method, "shots": found.words, "errors": found.word_errors, "bit_errors": found.bit_errors,
+        "n": found.n, "converged": found.converged, "iterations": found.iterations, "seconds": found.seconds,
+        "proven": None, "interrupted": found.interrupted,
+    }  # fmt: skip
+
+
+def _text(row: dict[str, Any]) -> str:
+    """Return the two lines that are printed."""
+    from equifactor.decoding.error_sampling import binomial_text
+
+    done, one = row["shots"], "word" if "n" in row else "shot"
+    if not done:
+        return f"no {one} was decoded"
+    rate = f"{binomial_text(row['errors'], done)} ({row['errors']} of {done} {one}s)"
+    if one == "word":
+        bits = row["n"] * done
+        first = f"word error rate {rate}, bit error rate {row['bit_errors'] / bits:.3g} ({row['bit_errors']} of {bits})"
+    else:
+        first = f"logical error rate {rate}"
+    speed = f"{done / row['seconds']:.4g} {one}s/s, " if row["seconds"] else ""
+    proven = "" if row["proven"] is None else f", {row['proven'] / done:.2%} proven"
+    return (
+        f"{first} by {row['method']}\n{speed}{row['iterations'] / done:.4g} iterations per {one}, "
+        f"{row['converged'] / done:.2%} converged{proven}"
+    )
+
+
+def _read_row(path: str, counting: Counting) -> dict[str, Any]:
+    """Read the JSON object that an earlier run has written; raise `OptionError` if that run counted something else."""
+    from equifactor.decoding.methods import decoding_method
+
+    try:
+        row = json.loads(Path(path).read_text(encoding="utf-8"))
+        same = {name: row[name] for name in ("code", "basis", "prior", "ebn0", "seed", "method", "shots", "errors")}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise FormatError(
+            f"{path}: expected the JSON object that `equifactor decode --sample N --json -o FILE` writes. It cannot be "
+            "continued."
+        ) from None
+    wanted = {**asdict(counting), "method": row["method"]}
+    if counting.method is not None:
+        wanted["method"] = str(decoding_method(counting.method))
+    for name in ("code", "basis", "prior", "ebn0", "seed", "method"):
+        if same[name] != wanted[name]:
+            raise OptionError(
+                f"{path}: the earlier run had {name} {same[name]}, and this run has {wanted[name]}. "
+                "Write to another file."
+            )
+    return dict(row)
