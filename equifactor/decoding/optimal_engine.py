@@ -121,8 +121,8 @@ class OptimalEngine:
         assert store.proven is not None
         known = store.weight[shot] if store.converged[shot] else np.inf
         slack = _SAME * max(1.0, abs(known))
-        found = -np.inf if result.log_score is None else result.log_score
-        if result.assignment is not None and -found < known - slack:
+        found = getattr(result, "log_score", -np.inf)
+        if result.answered and -found < known - slack:
             known = -found
             self._keep(store, shot, np.asarray(result.assignment), known)
         bound = -np.inf if result.upper_bound is None else -result.upper_bound  # No errors weigh less.

@@ -88,7 +88,7 @@ def test_impossible_too_large_and_out_of_time() -> None:
     graph = ising_grid(8, 8, seed=1)
     refused = ef.sample(graph, 5, solver="exact(memory_limit=1e-6)")
     assert (refused.status, len(refused)) == (ef.Status.TOO_LARGE, 0)
-    assert "raise it or use auto" in refused.message
+    assert "Raise it or use auto" in refused.message
     by_chains = ef.sample(graph, 40, solver="auto(memory_limit=1e-6)")
     assert by_chains.solver == "blocks"
     assert by_chains.states.shape == (40, 64)
@@ -102,5 +102,5 @@ def test_what_is_wrong_is_said() -> None:
         ef.sample(graph, -1)
     with pytest.raises(OptionError, match="bp does not draw samples"):
         ef.sample(graph, 1, solver="bp")
-    with pytest.raises(ModelError, match="takes one graph"):
+    with pytest.raises(ModelError, match="takes one FactorGraph"):
         ef.sample([graph], 1)  # type: ignore[arg-type]

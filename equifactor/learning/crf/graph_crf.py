@@ -219,7 +219,7 @@ class CRF(nn.Module):
             graphs = [self.graph.with_potentials(row, log=True) for row in rows]
             found = solve(graphs, "MAP", "exact" if self.engine == "exact" else solver, time_limit=time_limit)
             impossible = np.zeros(self.graph.num_vars, np.int64)  # If no assignment is possible, all are equally good.
-            best = [impossible if result.assignment is None else result.assignment for result in found]
+            best = [getattr(result, "assignment", impossible) for result in found]
             states = torch.as_tensor(np.array(best), device=log_phi.device)
         return states.reshape(*batch, self.graph.num_vars)
 

@@ -117,6 +117,6 @@ class MarginOracle:
             return states
         graphs = [self.graph.with_potentials(row, log=True) for row in values]
         results = solve(graphs, "MAP", self.solver)
-        if any(result.assignment is None for result in results):
+        if not all(result.answered for result in results):
             raise SolveError(f"{self.solver} found no assignment for a row. Use another solver, or raise memory_limit.")
         return np.array([result.assignment for result in results])
