@@ -46,7 +46,7 @@ def test_states_are_never_guessed(result: ef.Result) -> None:
         (("yes", 1), "can be read as a name or as a place"),
         (("maybe", "1"), "variable rain has no state 'maybe'; its states are no, yes"),
         ("yes", "Give one state for each of rain, die, not 1. A mapping such as"),
-        ({"snow": 0}, "has no variable 'snow'"),
+        ({"snow": 0}, "The model has no variable 'snow'"),
         ({1: 0}, "There is no variable 1 in this joint. It is over rain, die"),
         ({"rain": "no", 0: "no"}, "Variable 0 is given twice"),
     ):

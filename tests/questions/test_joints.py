@@ -184,7 +184,7 @@ def test_wrong_questions() -> None:
     result = ef.solve(graph, "MAR", "exact")
     for call, error, sentence in (
         (lambda: result.joint(), ModelError, "A joint needs variables"),
-        (lambda: result.joint("rain", "snow"), ModelError, "has no variable 'snow'"),
+        (lambda: result.joint("rain", "snow"), ModelError, "The model has no variable 'snow'"),
         (lambda: result.joint("rain", 0), ModelError, "Variable rain is given twice"),
         (lambda: result.joint("rain", time_limit="x"), OptionError, "the time limit must be"),
         (lambda: ef.solve(graph, "MAP").joint("rain"), SolveError, "A MAP result has one assignment and no joint"),

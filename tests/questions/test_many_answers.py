@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said(sets: Any, says: str) -> None:
 
 
 def test_targets_and_solvers_are_checked() -> None:
-    with pytest.raises(ModelError, match="has no variable 'snow'"):
+    with pytest.raises(ModelError, match="The model has no variable 'snow'"):
         many(weather(), SETS, ["snow"])
     with pytest.raises(ModelError, match="Targets name variable rain twice"):
         many(weather(), SETS, ["rain", 0])

@@ -10,7 +10,9 @@ import pytest
 
 import equifactor as ef
 
-GRAPH = ef.FactorGraph({"smoke": 2, "fire": 2}, [(["smoke"], [1.0, 0.0]), (["smoke", "fire"], [[2.0, 1.0], [1.0, 2.0]])])
+GRAPH = ef.FactorGraph(
+    {"smoke": 2, "fire": 2}, [(["smoke"], [1.0, 0.0]), (["smoke", "fire"], [[2.0, 1.0], [1.0, 2.0]])]
+)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,9 @@ def test_a_model_that_is_too_large_says_so() -> None:
 
 
 def test_an_answer_that_the_solver_does_not_give() -> None:
-    result = ef.Result(graph=GRAPH, task=ef.Task.MAR, solver="gibbs", status=ef.Status.CONVERGED, marginals=_marginals())
+    result = ef.Result(
+        graph=GRAPH, task=ef.Task.MAR, solver="gibbs", status=ef.Status.CONVERGED, marginals=_marginals()
+    )
     with pytest.raises(ef.SolveError, match=r'gibbs gives no ln Z with task MAR\. Use task="PR" or another solver\.'):
         result.log_z  # noqa: B018 (reading it is the test)
 

@@ -57,7 +57,10 @@ def test_mpe_is_map(pair: FactorGraph) -> None:
 @pytest.mark.parametrize(
     ("kwargs", "fragment"),
     [
-        ({"task": "MAX"}, "no task 'MAX'; did you mean MAR. choose from: MAR, PR, MAP"),
+        ({"task": "MAX"}, r"no task 'MAX'\. The tasks are MAR \(marginals\), PR"),
+        ({"task": "MMAP"}, r"no task 'MMAP'\. The tasks are .*assignment\)\.$"),
+        ({"task": "bp"}, r"no task 'bp'\. .* bp is a solver: write solver='bp', or --solver"),
+        ({"task": "bp(damping=0.5)"}, r"write solver='bp\(damping=0\.5\)'"),
         ({"time_limit": -1}, "time limit"),
         ({"time_limit": float("nan")}, "time limit"),
         ({"time_limit": "1"}, "the time limit must be a number of seconds >= 0, found '1'"),

@@ -20,7 +20,6 @@ from equifactor.learning.crf.factor_blocks import apart, blocks_of, common_shape
 from equifactor.learning.crf.plan_layer import PlanEngine, plan_sums, working
 from equifactor.questions.solve import solve
 from equifactor.solvers.elimination.exact_batch import plan_structure
-from equifactor.solvers.elimination.plan import format_bytes
 
 Engine = Literal["auto", "exact", "bp"]
 
@@ -265,9 +264,7 @@ def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEn
     if steps.fits(memory_limit):
         return PlanEngine(steps)
     if wanted == "exact":
-        need = steps.cost if steps.finished else "more, or a better elimination order than was found"
-        limit = format_bytes(memory_limit * 2**30)
-        raise SolveError(f"Elimination needs {need}, and the limit is {limit}. Raise memory_limit, or use engine='bp'.")
+        raise SolveError(f"{steps.excess(memory_limit)} Raise memory_limit, or use engine='bp'.")
     return None
 
 

@@ -51,7 +51,9 @@ class MarginOracle:
         self.note = ""
         steps = plan(self.graph, memory_limit=memory_limit, task=Task.MAP)
         if not steps.fits(memory_limit, Task.MAP):
-            self.note = f" Exact MAP needs {steps.cost}. The solver {solver} was used, so margins are approximate."
+            self.note = (
+                f" {steps.excess(memory_limit, Task.MAP)} The solver {solver} was used, so margins are approximate."
+            )
         elif s.kinds is None and is_installed("torch"):
             from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
 
