@@ -216,10 +216,10 @@ def _step_counts(solver: str, factors: Sequence[float]) -> list[int]:
 def _measured(generator: str, solver: str, device: str = "cpu") -> dict[str, float]:
     """Return KL and RMSE on the graphs of a generator, with standard errors over graphs."""
     graphs, exact = _graphs_and_answers(generator)
-    answers = [r.marginals for r in solve(list(graphs), "MAR", _without_tolerance(solver), device=device)]
-    if any(a is None for a in answers):
+    answers = solve(list(graphs), "MAR", _without_tolerance(solver), device=device)
+    if not all(r.answered for r in answers):
         raise ValueError(f"{solver} left a graph without an answer")
-    given = [a for a in answers if a is not None]
+    given = [r.marginals for r in answers]
     kl = metrics.summarize([metrics.kl(p, q) for p, q in zip(exact, given, strict=True)])
     rmse = metrics.pooled_rmse(exact, given)
     return {"kl": kl.mean, "kl_stderr": kl.stderr, "rmse": rmse.mean, "rmse_stderr": rmse.stderr, "graphs": len(given)}

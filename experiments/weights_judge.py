@@ -83,12 +83,12 @@ class FamilyJudgement:
 
     def judge_mar(self, graphs: Sequence[FactorGraph]) -> Row:
         """Return KL of best BP and of every network after T/2 to 8T steps, and their differences graph by graph."""
-        exact = [r.marginals for r in solve(list(graphs), "MAR", "exact")]
+        exact = [getattr(r, "marginals", None) for r in solve(list(graphs), "MAR", "exact")]
 
         def kl(solver: str) -> FloatArray:
             together = len(graphs) >= _FEW
             answers = solve(list(graphs), "MAR", solver) if together else [solve(g, "MAR", solver) for g in graphs]
-            pairs = zip(exact, (r.marginals for r in answers), strict=True)
+            pairs = zip(exact, (getattr(r, "marginals", None) for r in answers), strict=True)
             return np.array([np.inf if p is None or q is None else metrics.kl(p, q) for p, q in pairs])
 
         grid = {
@@ -115,15 +115,14 @@ class FamilyJudgement:
             best: best known log scores; None to compute them exactly.
         """
         if best is None:
-            found = [r.log_score for r in solve(list(graphs), "MAP", "exact")]
-            best = [np.nan if score is None else score for score in found]
+            best = [getattr(r, "log_score", np.nan) for r in solve(list(graphs), "MAP", "exact")]
         row: Row = {"n": len(graphs)}
         files = {k: self.weights / f"{k}-map.safetensors" for k in ("fe-net", "fe-nbp")}
         solvers = {"bp": "bp(damping=0.5", **{k: f"{k}(weights='{f}'" for k, f in files.items() if f.is_file()}}
         for name, text in solvers.items():
             for decode in ("argmax", "sequential"):
                 answers = [solve(g, "MAP", f"{text}, decode={decode})") for g in graphs]
-                score = np.array([-np.inf if r.log_score is None else r.log_score for r in answers])
+                score = np.array([getattr(r, "log_score", -np.inf) for r in answers])
                 error = np.minimum(metrics.map_error(score, np.array(best)), 1.0)
                 row[f"{name} {decode}"] = {**_summary(error), "impossible": int(np.isneginf(score).sum())}
         return row

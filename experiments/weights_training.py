@@ -85,10 +85,10 @@ def balancing_weights(kind: str, generators: Sequence[str], power: float) -> lis
     for generator in generators:
         graphs = list(read_source(generator).graphs)
         some = graphs[:_SAMPLE]
-        exact = [r.marginals for r in solve(some, "MAR", "exact")]
+        exact = [getattr(r, "marginals", None) for r in solve(some, "MAR", "exact")]
         found = []
         for solver in known["rivals"]:
-            answers = [r.marginals for r in solve(some, "MAR", solver)]
+            answers = [getattr(r, "marginals", None) for r in solve(some, "MAR", solver)]
             pairs = [(p, q) for p, q in zip(exact, answers, strict=True) if p is not None and q is not None]
             found.append(np.mean([min(metrics.kl(p, q), _MOST_KL) for p, q in pairs]))
         weights += [float((min(found) + known["floor"]) ** -power)] * len(graphs)

@@ -69,21 +69,21 @@ def check_sound(graph: FactorGraph, task: Task, got: Result, want: Result) -> No
         return
     assert got.status not in (Status.ZERO_PROBABILITY, Status.NON_FINITE)
     assert got.answered == (got.status is not Status.TOO_LARGE)
-    if got.marginals is not None:
+    if hasattr(got, "marginals"):
         assert np.array_equal(np.diff(got.marginals.ptr), graph.card)
         assert np.all((got.marginals.values >= 0) & (got.marginals.values <= 1 + 1e-12))
         for i, p in enumerate(got.marginals):
             assert p.sum() == pytest.approx(1.0, abs=1e-6)
             if i in graph.evidence:
                 assert p[graph.evidence[i]] == 1.0
-    if got.assignment is not None:
+    if hasattr(got, "assignment"):
         assert got.assignment.shape == (graph.num_vars,)
         assert all(got.assignment[i] == s for i, s in graph.evidence.items())
         assert got.log_score == graph.log_score(got.assignment)
     truth = want.log_score if task is Task.MAP else want.log_z
     assert truth is not None
     slack = 1e-9 * max(1.0, abs(truth))
-    for value in (got.log_z, got.lower_bound, got.upper_bound):
+    for value in (getattr(got, "log_z", None), got.lower_bound, got.upper_bound):
         assert value is None or not math.isnan(value)
     assert got.lower_bound is None or got.lower_bound <= truth + slack
     assert got.upper_bound is None or got.upper_bound >= truth - slack
@@ -159,7 +159,7 @@ def takes(solver: Solver, task: Task, graph: FactorGraph) -> bool:
 def test_no_time_at_all_still_comes_back_with_a_status(name: str, task: Task) -> None:
     got = solve(GRAPHS["loop"], task, name, time_limit=0.0)
     assert got.status in (Status.TIME_LIMIT, Status.EXACT, Status.OPTIMAL, Status.CONVERGED)
-    if got.log_score is not None:
+    if hasattr(got, "log_score"):
         best = solve(GRAPHS["loop"], task, "brute").log_score
         assert got.log_score <= best + 1e-9
 
@@ -169,8 +169,8 @@ def test_float32_is_close(name: str, task: Task) -> None:
     for graph_name in ("loop", "tree", "hard zeros"):
         double = solve_or_skip(GRAPHS[graph_name], task, name)
         single = solve(GRAPHS[graph_name], task, name, dtype="float32")
-        assert (single.log_z is None) == (double.log_z is None)
-        if double.marginals is not None and double.status.solved:
+        assert hasattr(single, "log_z") == hasattr(double, "log_z")
+        if hasattr(double, "marginals") and double.status.solved:
             np.testing.assert_allclose(single.marginals.values, double.marginals.values, atol=2e-3)
 
 

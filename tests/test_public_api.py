@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import equifactor as ef
+from equifactor.base import foreign_names
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "equifactor"
@@ -75,6 +76,43 @@ def test_an_old_name_leads_to_the_new_one(old: str, new: str) -> None:
     with pytest.raises(ImportError, match=re.escape(f"{old} is now {new}")):
         exec(f"from equifactor import {old}")
     assert not hasattr(ef, old)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("BayesianNetwork", "equifactor.FactorGraph"),
+        ("MarkovNetwork", "equifactor.FactorGraph"),
+        ("DiscreteBayesianNetwork", "equifactor.FactorGraph"),
+        ("TabularCPD", "(scope, table) in equifactor.FactorGraph"),
+        ("LabelizedVariable", "equifactor.FactorGraph"),
+        ("VariableElimination", 'equifactor.solve(graph, solver="exact")'),
+        ("LazyPropagation", 'equifactor.solve(graph, solver="exact")'),
+        ("BeliefPropagation", 'equifactor.solve(graph, solver="bp")'),
+        ("JTree", 'equifactor.solve(graph, solver="exact")'),
+        ("Mplp", 'equifactor.solve(graph, "MAP", "mplp")'),
+        ("BIFReader", "equifactor.read_graph(path)"),
+        ("BNLearner", "equifactor.fit(graph, data)"),
+    ],
+)
+def test_a_name_of_another_package_leads_to_ours(name: str, place: str) -> None:
+    text = re.escape(f"equifactor has no {name}: ") + ".*" + re.escape(place)
+    with pytest.raises(AttributeError, match=text):
+        getattr(ef, name)
+    with pytest.raises(ImportError, match=text):
+        exec(f"from equifactor import {name}")
+
+
+def test_names_of_other_packages_are_not_ours_and_their_places_exist() -> None:
+    names = [
+        name for table in (foreign_names._PLACES, foreign_names._SOLVERS) for v in table.values() for name in v.split()
+    ]
+    assert len(set(names)) == len(names)
+    assert not set(names) & set(ef.__all__)
+    assert set(foreign_names._SOLVERS) <= set(ef.solvers.solver_names())
+    for place in foreign_names._PLACES:
+        for own in re.findall(r"equifactor\.(\w+)", place):
+            assert own in ef.__all__
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

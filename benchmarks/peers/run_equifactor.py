@@ -98,7 +98,7 @@ def _batch_call(request: dict[str, Any]) -> dict[str, Any]:
 def _exact(request: dict[str, Any]) -> dict[str, Any]:
     graph = _graph(Model.load(request["model"]))
     result = ef.solve(graph, "MAR", request.get("solver", "exact(memory_limit=8)"))  # loads the kernels
-    if result.marginals is None:
+    if not result.answered:
         return {"skip": f"{result.status}: {result.message}"}
     seconds = best(lambda: ef.solve(graph, "MAR", request.get("solver", "exact(memory_limit=8)")), request["repeats"])
     note = f"{result.status}, planning included"
@@ -110,7 +110,7 @@ def _map(request: dict[str, Any]) -> dict[str, Any]:
     result = ef.solve(graph, "MAP", "auto", time_limit=30)  # loads the kernels
     repeats = request["repeats"] if result.seconds < 5 else 1
     seconds = best(lambda: ef.solve(graph, "MAP", "auto", time_limit=30), repeats)
-    return {"seconds": seconds, "note": f"auto: {result.status}", "check": [result.log_score]}
+    return {"seconds": seconds, "note": f"auto: {result.status}", "check": [getattr(result, "log_score", None)]}
 
 
 def _read(request: dict[str, Any]) -> dict[str, Any]:

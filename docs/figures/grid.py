@@ -43,7 +43,6 @@ def draw() -> Figure:
 
 
 def _ones(result: ef.Result) -> np.ndarray:
-    assert result.marginals is not None
     return np.array([p[1] for p in result.marginals]).reshape(SIZE, SIZE)
 
 

@@ -51,6 +51,10 @@ class SolveError(EquifactorError):
     """A missing answer: `solve(.., strict=True)` did not end solved, or a `Result` lacks what was asked for."""
 
 
+class MissingAnswerError(SolveError, AttributeError):
+    """An answer that a result does not have; as an `AttributeError`, it makes `hasattr(result, "log_z")` False."""
+
+
 class ClusterError(EquifactorError):
     """A cluster that does not respond, has stopped, or runs other code; finished work is kept."""
 

@@ -53,9 +53,12 @@ def _unknown(name: str, package: str, replaced: Mapping[str, str], parts: list[s
         with contextlib.suppress(ImportError):
             if name in getattr(import_module(f"{package}.{part}"), "__all__", ()):
                 now = f"{package}.{part}.{name}"
-    if not now:  # With name and obj the interpreter adds the closest name.
-        return AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
     text = f"{package}.{name} is now {now}"
+    if not now:
+        place = import_module("equifactor.base.foreign_names").place_of(name)
+        if not place:  # With name and obj the interpreter adds the closest name.
+            return AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        text = f"{package} has no {name}: {place}."
     # An import statement replaces the text of an AttributeError by its own; it keeps that of an ImportError.
     caller = sys._getframe(2)
     importing = caller.f_code.co_code[caller.f_lasti] == import_module("opcode").opmap["IMPORT_FROM"]

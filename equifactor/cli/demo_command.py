@@ -77,12 +77,13 @@ def _table(rows: list[DemoRow]) -> str:
     from equifactor.show.text_tables import fitted
 
     lines = [["solver", "status", "KL", "max error", "ln Z", "MAP score", "time"]]
-    exact = rows[0].mar.marginals
+    exact = getattr(rows[0].mar, "marginals", None)
     for row in rows:
-        errors, found = ["-", "-"], row.mar.marginals
+        errors, found = ["-", "-"], getattr(row.mar, "marginals", None)
         if exact is not None and found is not None:
             errors = [f"{kl(exact, found):.2g}", f"{max_error(exact, found):.2g}"]
-        scores = ["-" if n is None else f"{n:.3f}" for n in (row.mar.log_z, row.map.log_score)]
+        numbers = getattr(row.mar, "log_z", None), getattr(row.map, "log_score", None)
+        scores = ["-" if n is None else f"{n:.3f}" for n in numbers]
         lines.append([row.solver, str(row.mar.status), *errors, *scores, f"{1000 * row.seconds:.0f} ms"])
     return fitted(lines, terminal_width(), right=range(2, 7), rule=True)
 
@@ -92,7 +93,7 @@ def _drawn(graph: FactorGraph, rows: list[DemoRow], folder: Path) -> str:
     from equifactor.base.files import make_folder
     from equifactor.show.plot import plot_grid
 
-    answers = {r.solver: r.mar.marginals for r in rows if r.mar.marginals is not None}
+    answers = {r.solver: r.mar.marginals for r in rows if hasattr(r.mar, "marginals")}
     try:
         ax = plot_grid(graph, SIZE, SIZE, answers)
     except MissingPackageError as error:

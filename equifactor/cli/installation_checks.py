@@ -42,7 +42,7 @@ graph = ef.generators.ising_grid(4, 4, seed=1)
 if hasattr(signal, "alarm"):
     signal.alarm(PATIENCE)
 begin = time.perf_counter()
-assert ef.solve(graph, "MAR", "bp(damping=0.5)").marginals is not None
+assert ef.solve(graph, "MAR", "bp(damping=0.5)").answered
 middle = time.perf_counter()
 ef.solve(graph, "MAR", "bp(damping=0.5)")
 print(json.dumps({"cold_seconds": middle - begin, "warm_seconds": time.perf_counter() - middle}), flush=True)

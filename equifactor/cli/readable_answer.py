@@ -67,16 +67,16 @@ def _number(text: str) -> int | str:
 def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = None) -> str:
     """Return an answer as a table of names; without a `query`, it lists all unobserved variables."""
     s = graph.structure
-    if result.task is Task.PR and result.log_z is not None:
+    if result.task is Task.PR and result.answered:
         return f"ln Z  {result.log_z:.10g}\nlog10 Z  {result.log_z / math.log(10):.10g}\n"
     variables = graph.free_vars.tolist() if query is None else list(query)
     names = s.variable_names or [str(i) for i in range(s.num_vars)]
     rows: list[list[str]] = []
     for i in variables:
         own = [str(state) for state in s.states_of(i)]
-        if result.task is Task.MAP and result.assignment is not None:
+        if result.task is Task.MAP and result.answered:
             rows.append([names[i], own[int(result.assignment[i])]])
-        elif result.marginals is not None:
+        elif hasattr(result, "marginals"):
             p = result.marginals[i].tolist()
             rows += [["" if k else names[i], own[k], shown(p[k])] for k in range(len(own))]
     titles = ["variable", "state"] if result.task is Task.MAP else ["variable", "state", "probability"]
@@ -90,8 +90,8 @@ def by_name(result: Result, graph: FactorGraph, query: Sequence[int]) -> dict[st
     for i in query:
         name = s.variable_names[i] if s.variable_names else str(i)
         own = [str(state) for state in s.states_of(i)]
-        if result.task is Task.MAP and result.assignment is not None:
+        if result.task is Task.MAP and result.answered:
             found[name] = own[int(result.assignment[i])]
-        elif result.marginals is not None:
+        elif hasattr(result, "marginals"):
             found[name] = dict(zip(own, result.marginals[i].tolist(), strict=True))
     return found

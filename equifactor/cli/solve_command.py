@@ -145,7 +145,7 @@ def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json
     """Write one answer, and on stderr what the reader should know about it."""
     if answer:
         answers.add(answer)
-    if not result.status.solved or result.log_score == -math.inf:
+    if not result.status.solved or getattr(result, "log_score", None) == -math.inf:
         say(f"{path}: {result.status}: {result.message or result.status.advice}")
     elif sys.stderr is not None and sys.stderr.isatty() and not as_json:
         say(f"{path}: {result}")
@@ -185,11 +185,10 @@ def _as_text(result: Result, query: list[int] | None, answers: AnswerWriter) -> 
         return ""
     if query is not None or (_to_terminal(answers) and graph.structure.variable_names is not None):
         return readable(result, graph, query)
-    if result.task is Task.MAR and result.marginals is not None:
+    if result.task is Task.MAR:
         return format_mar(result.marginals)
-    if result.task is Task.MAP and result.assignment is not None:
+    if result.task is Task.MAP:
         return format_map(result.assignment, "MAP")
-    assert result.log_z is not None  # because the result is answered
     return format_pr(result.log_z)
 
 

@@ -63,15 +63,16 @@ def measure(result: Result, instance: Instance, reference: Marginals | None = No
 def facts(result: Result) -> Row:
     """Return what a row keeps of an answer and of the trivial answer, as plain values that `score` needs."""
     if result.task is Task.MAR:
-        return {ANSWER: pack(result.graph, result.marginals)}
+        return {ANSWER: pack(result.graph, getattr(result, "marginals", None))}
     if result.task is Task.PR:
-        return {"log_z": result.log_z, "trivial_log_z": trivial_log_z(result.graph)}
+        return {"log_z": getattr(result, "log_z", None), "trivial_log_z": trivial_log_z(result.graph)}
+    log_score = getattr(result, "log_score", None)
     return {
-        "log_score": result.log_score,
+        "log_score": log_score,
         "trivial_log_score": float(result.graph.log_score(trivial_assignment(result.graph))),
         "upper_bound": result.upper_bound,
         "gap": result.gap,
-        "zero_probability": result.log_score is not None and result.log_score == -math.inf,
+        "zero_probability": log_score is not None and log_score == -math.inf,
         "proven": result.status is Status.OPTIMAL,
     }
 

@@ -105,14 +105,14 @@ class ModelSession:
         if task is None:
             method.check_task(Task.MAR)  # This raises an error that lists the tasks of the solver.
         result = self._result(asked, text, task or Task.MAR)
-        log_z = result.log_z
+        log_z = getattr(result, "log_z", None)
         return {
             "solver": text, "status": result.status.value, "message": result.message or result.status.advice,
             "seconds": round(result.seconds, 6), "log_z": None if log_z is None else number(log_z),
             "log_z_error": number(result.log_z_error), "lower_bound": number(result.lower_bound),
             "upper_bound": number(result.upper_bound), "converged": result.status.solved,
             "iterations": result.iterations, "map": None,
-            "marginals": None if result.marginals is None else [p.tolist() for p in result.marginals],
+            "marginals": [p.tolist() for p in result.marginals] if hasattr(result, "marginals") else None,
             # The conditional distributions of a network sum to 1, so Z is the probability of the evidence.
             "log_evidence": number(log_z) if self.picture.children is not None and log_z is not None else None,
         }  # fmt: skip
@@ -121,7 +121,7 @@ class ModelSession:
         """Return the most probable assignment of one solver given evidence."""
         text, _ = self._solver_of(asked)
         result = self._result(asked, text, Task.MAP)
-        if result.assignment is None:
+        if not result.answered:
             raise SolveError(f"{text}: {result.message or result.status.advice}")
         return {
             "solver": text, "status": result.status.value, "message": result.message or result.status.advice,

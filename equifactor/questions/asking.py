@@ -99,7 +99,7 @@ def _free_joint(result: Result, free: list[int], time_limit: float) -> tuple[Flo
     """Return the joint of variables that are not observed, its status, and how it was found."""
     if not free:
         return np.ones(()), result.status, "all observed"
-    if len(free) == 1 and result.marginals is not None:
+    if len(free) == 1 and hasattr(result, "marginals"):
         return result.marginals[free[0]], result.status, "marginals"
     cost = ""
     if is_exact(result):
@@ -123,7 +123,7 @@ def _by_factor(result: Result, free: list[int]) -> tuple[FloatArray, Status, str
     from equifactor.questions.bethe_beliefs import outer
     from equifactor.solvers.messages.meanfield import MeanField
 
-    if isinstance(asked_solver(result), MeanField) and result.marginals is not None:
+    if isinstance(asked_solver(result), MeanField) and hasattr(result, "marginals"):
         return outer([result.marginals[i] for i in free]), result.status, "mean field: independent variables"
     tables = result.factor_marginals
     if not tables.is_bethe:
@@ -157,12 +157,12 @@ def _by_conditioning(result: Result, free: list[int], time_limit: float, cost: s
 
 def marginals_of(result: Result) -> Marginals:
     """Return the marginals of a result, from another run if the result is of task PR."""
-    if result.marginals is not None:
+    if hasattr(result, "marginals"):
         return result.marginals
     from equifactor.questions.conditioned_joints import solve_given
 
     (found,) = solve_given(result.graph, [], np.zeros((1, 0), np.int64), result.how)
-    if found is None or found.marginals is None:
+    if found is None:
         raise SolveError(Status.ZERO_PROBABILITY.advice)
     return found.marginals
 

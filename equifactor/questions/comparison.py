@@ -156,20 +156,20 @@ class Comparison:
 def _measures(result: Result, reference: Result | None) -> dict[str, float]:
     """Return all numbers of one result, by title."""
     found = {
-        "ln Z": result.log_z,
-        "log score": result.log_score,
+        "ln Z": getattr(result, "log_z", None),
+        "log score": getattr(result, "log_score", None),
         "lower bound": result.lower_bound,
         "upper bound": result.upper_bound,
     }
     if reference is not None:
         free = result.graph.free_vars
-        if result.marginals is not None and reference.marginals is not None:
+        if hasattr(result, "marginals") and hasattr(reference, "marginals"):
             found["max difference"] = max_error(reference.marginals, result.marginals, variables=free)
             found["mean difference"] = mean_error(reference.marginals, result.marginals, variables=free)
-        if result.assignment is not None and reference.assignment is not None:
+        if hasattr(result, "assignment") and hasattr(reference, "assignment"):
             found["other states"] = int(np.count_nonzero(np.not_equal(result.assignment, reference.assignment)[free]))
-        pairs = {Task.PR: (result.log_z, reference.log_z), Task.MAP: (result.log_score, reference.log_score)}
-        mine, best = pairs.get(result.task, (None, None))
+        number = {Task.PR: "log_z", Task.MAP: "log_score"}.get(result.task, "")
+        mine, best = (getattr(r, number, None) for r in (result, reference))
         if mine is not None and best is not None:
             found["difference"] = 0.0 if mine == best else mine - best  # both may be -inf
     return {name: value for name, value in found.items() if value is not None}

@@ -57,11 +57,11 @@ def solve_given(
     for result in results:
         if result.status is Status.INTERRUPTED:
             raise SolveError("The question was interrupted before all its runs had finished, so there is no answer.")
-        if result.marginals is None and result.status is not Status.ZERO_PROBABILITY:
+        if not result.answered and result.status is not Status.ZERO_PROBABILITY:
             raise SolveError(
                 f"There is no answer given some states of the variables. {result.message or result.status.advice}"
             )
-    return [None if result.marginals is None else result for result in results]
+    return [result if result.answered else None for result in results]
 
 
 def conditioned_joint(
@@ -75,7 +75,7 @@ def conditioned_joint(
         possible = np.argwhere(joint > 0)
         table = np.zeros((*joint.shape, int(card[k])))
         for at, result in zip(possible, solve_given(graph, variables[:k], possible, settings), strict=True):
-            if result is not None and result.marginals is not None:
+            if result is not None:
                 table[tuple(at)] = joint[tuple(at)] * result.marginals[variables[k]]
                 statuses.append(result.status)
         joint = table

@@ -44,7 +44,7 @@ def eliminated(
         return Refusal(f"more than {time_limit:g} s to plan")
     cost = too_large(steps, memory_limit)
     if cost:
-        return Refusal(f"{cost}, with a limit of {memory_limit:g} GiB")
+        return Refusal(cost)
     if steps.steps.seconds() > time_limit:
         return Refusal(f"about {steps.steps.seconds():.2g} s")
     tables = steps.run(Clock())

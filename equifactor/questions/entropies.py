@@ -50,10 +50,10 @@ def entropy_of_result(result: Result) -> Entropy:
     if asking.is_exact(result):
         return Entropy(_exact(result), "exact", result.status)
     method = asking.asked_solver(result)
-    if isinstance(method, MeanField) and result.marginals is not None:
+    if isinstance(method, MeanField) and hasattr(result, "marginals"):
         return Entropy(sum(map(entropy_of, result.marginals)), "mean field", result.status)
     tables = result.factor_marginals
-    if not tables.is_bethe or result.log_z is None:
+    if not tables.is_bethe or not hasattr(result, "log_z"):
         raise SolveError(f"{method.name} gives no entropy. Solve with exact, bp, fe-nbp, fe-net or meanfield.")
     graph = result.graph
     expected = sum(_expectation(graph.log_table(a), tables[a]) for a in _open_factors(graph))
@@ -64,7 +64,7 @@ def _exact(result: Result) -> float:
     """Return the entropy from the marginals of all tables; auxiliary variables are functions of the others."""
     graph = result.graph
     _refuse_hidden_choices(graph)
-    if result.log_z is None:
+    if not hasattr(result, "log_z"):
         raise SolveError(f"The entropy needs ln Z, which this result does not have. Solve with {result.solver} for PR.")
     lowered = lower(graph).graph
     tables = factor_tables(lowered, range(lowered.num_factors), asking.memory_limit_of(result))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import SolveError
 from equifactor.base.optional_packages import needed
 
 if TYPE_CHECKING:
@@ -26,13 +25,9 @@ def frame_of(result: Result) -> DataFrame:
     """Return the data frame of `Result.to_frame`."""
     s = result.graph.structure
     names = s.variable_names or range(s.num_vars)
-    if result.assignment is not None:
+    if hasattr(result, "assignment"):
         chosen = [s.states_of(i)[x] for i, x in enumerate(result.assignment.tolist())]
         return data_frame({"variable": list(names), "state": chosen})
-    if result.marginals is None:
-        raise SolveError(
-            f"This {result.task} result has neither marginals nor an assignment to put into a frame ({result.status})."
-        )
     counts = np.diff(result.marginals.ptr).tolist()
     columns: dict[str, Any] = {
         "variable": [name for name, d in zip(names, counts, strict=True) for _ in range(d)],

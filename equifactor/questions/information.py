@@ -102,9 +102,7 @@ def information_about(result: Result, target: Variable, time_limit: float = aski
     runs = solve_given(graph, [t], possible[:, None], result.how)
     weight = np.array([0.0 if run is None else p_t[x] for x, run in zip(possible.tolist(), runs, strict=True)])
     weight /= weight.sum()
-    given = np.stack(
-        [np.zeros(s.state_ptr[-1]) if r is None or r.marginals is None else r.marginals.values for r in runs]
-    )
+    given = np.stack([np.zeros(s.state_ptr[-1]) if r is None else r.marginals.values for r in runs])
     mixed = weight @ given
     counts = (given > 0) & (mixed > 0)  # a product with a tiny weight may underflow
     terms = np.where(counts, given * np.log(np.where(counts, given, 1.0) / np.where(counts, mixed, 1.0)), 0.0)

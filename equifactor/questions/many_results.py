@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.status import Status, Task
+from equifactor.questions.answer_fields import Answer, HasAnswers
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -48,35 +49,37 @@ class MarginalColumns(Mapping["int | str", "FloatArray"]):
         return f"MarginalColumns({len(self)} variables, {len(self.table)} rows)"
 
 
-@dataclass(frozen=True, eq=False)
-class RowAnswer:
-    """The answer to one set of evidence; a field is None if its task was not asked for."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RowAnswer(HasAnswers):
+    """The answer to one set of evidence; reading an answer that is missing raises `SolveError`, as in `Result`."""
 
     status: Status
-    log_z: float | None = None  # ln P(e) for a Bayesian network
-    marginals: dict[int | str, FloatArray] | None = None  # the distribution of each target, by name or number
-    assignment: IntArray | None = None  # [V] the state of each variable; -1 everywhere without an answer
-    log_score: float | None = None
+    task: Task
+    solver: str
+    log_z: Answer[float] = Answer()  # ln P(e) for a Bayesian network
+    marginals: Answer[dict[int | str, FloatArray]] = Answer()  # the distribution of each target, by name or number
+    assignment: Answer[IntArray] = Answer()  # [V] the state of each variable
+    log_score: Answer[float] = Answer()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ManyResults:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ManyResults(HasAnswers):
     """Answers to B sets of evidence on one graph.
 
-    MAR gives `marginals` and `log_z`, PR gives `log_z`, MAP gives `assignments` and `log_scores`. `marginals["BP"]` is
-    [B, states]. `log_z` [B] is the logarithm of the sum of all scores that agree with a set: ln P(e) for a Bayesian
-    network. A set without an answer has probabilities of zero and a `log_z` of -inf, or states of -1; its status says
-    why. `answers[3]` is the answer to one set.
+    MAR gives `marginals` and `log_z`, PR gives `log_z`, MAP gives `assignments` and `log_scores`; to read another of
+    them raises `SolveError`. `marginals["BP"]` is [B, states]. `log_z` [B] is the logarithm of the sum of all scores
+    that agree with a set: ln P(e) for a Bayesian network. A set without an answer has probabilities of zero and a
+    `log_z` of -inf, or states of -1; its status says why. `answers[3]` is the answer to one set.
     """
 
     graph: FactorGraph = field(repr=False)
     task: Task
     solver: str  # the text form of what ran
     statuses: tuple[Status, ...] = field(repr=False)  # one for each set
-    marginals: MarginalColumns | None = None
-    log_z: FloatArray | None = field(default=None, repr=False)  # [B]
-    assignments: IntArray | None = field(default=None, repr=False)  # [B, V]
-    log_scores: FloatArray | None = field(default=None, repr=False)  # [B]
+    marginals: Answer[MarginalColumns] = Answer()
+    log_z: Answer[FloatArray] = Answer()  # [B]
+    assignments: Answer[IntArray] = Answer()  # [B, V]
+    log_scores: Answer[FloatArray] = Answer()  # [B]
     message: str = ""
     seconds: float = 0.0
 
@@ -86,13 +89,14 @@ class ManyResults:
     def __getitem__(self, row: int) -> RowAnswer:
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} does not exist; the number of rows is {len(self)}")
-        return RowAnswer(
-            self.statuses[row],
-            None if self.log_z is None else float(self.log_z[row]),
-            None if self.marginals is None else {name: p[row] for name, p in self.marginals.items()},
-            None if self.assignments is None else self.assignments[row],
-            None if self.log_scores is None else float(self.log_scores[row]),
-        )
+        status, found = self.statuses[row], dict[str, Any]()
+        if self.task is Task.MAP and not (self.assignments[row] < 0).any():
+            found = {"assignment": self.assignments[row], "log_score": float(self.log_scores[row])}
+        elif self.task is not Task.MAP and (np.isfinite(self.log_z[row]) or status is Status.ZERO_PROBABILITY):
+            found = {"log_z": float(self.log_z[row])}
+        if self.task is Task.MAR and (self.marginals.table[row].any() or not self.marginals.table.shape[1]):
+            found["marginals"] = {name: p[row] for name, p in self.marginals.items()}
+        return RowAnswer(status=status, task=self.task, solver=self.solver, **found)
 
     def __iter__(self) -> Iterator[RowAnswer]:
         return (self[row] for row in range(len(self)))
@@ -112,13 +116,13 @@ class ManyResults:
 
         s = self.graph.structure
         columns: dict[str, Any] = {"status": [str(status) for status in self.statuses]}
-        if self.log_z is not None:
+        if self.task is not Task.MAP:
             columns["log_z"] = self.log_z
-        if self.marginals is not None:
+        if self.task is Task.MAR:
             asked = self.marginals.variables.tolist()
             names = [f"{s.variable_name(i)}={state}" for i in asked for state in s.states_of(i)]
             columns |= dict(zip(names, self.marginals.table.T, strict=True))
-        if self.assignments is not None:
+        if self.task is Task.MAP:
             columns["log_score"] = self.log_scores
             for i in range(s.num_vars):
                 states = s.states_of(i)

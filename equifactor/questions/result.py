@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
-from equifactor.base.errors import SolveError
-from equifactor.base.status import Task
+from equifactor.questions.answer_fields import Answer, HasAnswers
 from equifactor.show.text_tables import terminal_table
 from equifactor.solving.estimate import Estimate
 
@@ -19,8 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import RenderableType
 
-    from equifactor.base.typing import FloatArray
+    from equifactor.base.status import Task
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
+    from equifactor.graph.marginals import Marginals
     from equifactor.questions.entropies import Entropy
     from equifactor.questions.frames import DataFrame
     from equifactor.questions.information import Information
@@ -28,14 +29,24 @@ if TYPE_CHECKING:
     from equifactor.questions.scope_marginals import ScopeMarginals
     from equifactor.questions.solve_settings import SolveSettings
 
+# The numbers of a summary: their labels and their fields.
+_NUMBERS = {
+    "ln Z": "log_z", "standard error of ln Z": "log_z_error", "log score": "log_score",
+    "lower bound": "lower_bound", "upper bound": "upper_bound",
+}  # fmt: skip
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Result(Estimate):
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Result(HasAnswers, Estimate):
     """Answers over the original variables, their quality, what ran and how long it took.
 
-    Logarithms are natural. A field is `None` if the solver does not provide it. Bounds are on ln Z for MAR and PR, and
-    on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name. Solvers
-    that sample give the `standard_errors` of its entries in the same form, and that of ln Z in `log_z_error`.
+    Logarithms are natural. The answers are `marginals`, `log_z`, `assignment` and `log_score`. Reading an answer that
+    the result does not have raises `SolveError`, which says why; `hasattr(result, "marginals")` tells whether it has
+    one. `marginals["rain"]` is the distribution of one variable, by number or name.
+
+    Bounds are on ln Z for MAR and PR, and on the best log score for MAP. Solvers that sample give the
+    `standard_errors` of the marginals in the same form, and that of ln Z in `log_z_error`. Bounds, errors and
+    iterations are None if the solver does not provide them.
 
     `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
     first used, by the same solver.
@@ -44,16 +55,13 @@ class Result(Estimate):
     graph: FactorGraph = field(repr=False)
     task: Task
     solver: str  # the text form, which parses back to the same solver
-    log_score: float | None = None
+    marginals: Answer[Marginals] = Answer()
+    log_z: Answer[float] = Answer()
+    assignment: Answer[IntArray] = Answer()
+    log_score: Answer[float] = Answer()
     seconds: float = 0.0
     version: str = __version__
     settings: SolveSettings | None = field(default=None, repr=False)  # the arguments of `solve`, for further questions
-
-    @property
-    def answered(self) -> bool:
-        """Whether the task has an answer, of any quality."""
-        answer = {Task.MAR: self.marginals, Task.PR: self.log_z, Task.MAP: self.assignment}[self.task]
-        return answer is not None
 
     @property
     def gap(self) -> float | None:
@@ -64,8 +72,6 @@ class Result(Estimate):
 
     def marginal(self, variable: int | str) -> FloatArray:
         """Return the distribution of one variable, given by number or name."""
-        if self.marginals is None:
-            raise SolveError(f"This {self.task} result has no marginals ({self.status}).")
         return self.marginals[self.graph.variable(variable)]
 
     def probability(self, variable: int | str, state: int | str) -> float:
@@ -74,8 +80,6 @@ class Result(Estimate):
 
     def state(self, variable: int | str) -> int | str:
         """Return the state of one variable in the assignment, by name if states have names."""
-        if self.assignment is None:
-            raise SolveError(f"This {self.task} result has no assignment ({self.status}).")
         i = self.graph.variable(variable)
         return self.graph.structure.states_of(i)[int(self.assignment[i])]
 
@@ -83,8 +87,6 @@ class Result(Estimate):
     def states(self) -> dict[int | str, int | str]:
         """The assignment: the state of every variable, by name or, without names, by number."""
         names: Sequence[int | str] = self.graph.structure.variable_names or range(self.graph.num_vars)
-        if self.assignment is None:
-            raise SolveError(f"This {self.task} result has no assignment ({self.status}).")
         of = self.graph.structure.states_of
         return {name: of(i)[x] for i, (name, x) in enumerate(zip(names, self.assignment.tolist(), strict=True))}
 
@@ -155,13 +157,13 @@ class Result(Estimate):
             "solver": self.solver,
             "status": self.status.value,
             "message": self.message or self.status.advice,
-            "log_z": _finite(self.log_z),
+            "log_z": _finite(getattr(self, "log_z", None)),
             "log_z_error": _finite(self.log_z_error),
-            "log_score": _finite(self.log_score),
+            "log_score": _finite(getattr(self, "log_score", None)),
             "lower_bound": _finite(self.lower_bound),
             "upper_bound": _finite(self.upper_bound),
-            "assignment": None if self.assignment is None else self.assignment.tolist(),
-            "marginals": None if self.marginals is None else [m.tolist() for m in self.marginals],
+            "assignment": self.assignment.tolist() if hasattr(self, "assignment") else None,
+            "marginals": [m.tolist() for m in self.marginals] if hasattr(self, "marginals") else None,
             "standard_errors": None if self.standard_errors is None else [m.tolist() for m in self.standard_errors],
             "iterations": self.iterations,
             "seconds": round(self.seconds, 6),
@@ -200,12 +202,9 @@ class Result(Estimate):
     def _facts(self) -> list[tuple[str, str]]:
         rows = [
             (label, f"{value:.6g}")
-            for label, value in (
-                ("ln Z", self.log_z), ("standard error of ln Z", self.log_z_error), ("log score", self.log_score),
-                ("lower bound", self.lower_bound), ("upper bound", self.upper_bound),
-            )
-            if value is not None
-        ]  # fmt: skip
+            for label, name in _NUMBERS.items()
+            if (value := getattr(self, name, None)) is not None
+        ]
         if self.iterations is not None:
             rows.append(("iterations", str(self.iterations)))
         return [*rows, ("seconds", f"{self.seconds:.3g}")]

@@ -99,17 +99,19 @@ def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, con
         steps = plan(lowered, memory_limit=method.memory_limit, seed=context.seed)
         if steps.impossible:
             return _samples(graph, None, Status.ZERO_PROBABILITY, method)
-        if steps.fits(method.memory_limit) and Budget(context.clock).worth_starting(steps.seconds(), _PLAN_SHARE):
+        fits = steps.fits(method.memory_limit)
+        if fits and Budget(context.clock).worth_starting(steps.seconds(), _PLAN_SHARE):
             states = backward_draws(steps, n, context)
             if states is None:
                 return _samples(graph, None, Status.ZERO_PROBABILITY, method)
             complete = len(states) == n
             return _samples(graph, states, Status.EXACT if complete else context.clock.status, method)
-        if isinstance(method, Exact):
-            said = (
-                f"Exact samples need {steps.cost}, and the limit is {method.memory_limit:g} GiB. Raise it or use auto."
-            )
+        if isinstance(method, Exact) and not fits:
+            said = f"{steps.excess(method.memory_limit)} Raise memory_limit or use auto."
             return _samples(graph, None, Status.TOO_LARGE, method, said)
+        if isinstance(method, Exact):
+            said = f"Elimination would take about {steps.seconds():.2g} s. Raise the time limit or use auto."
+            return _samples(graph, None, context.clock.status or Status.TIME_LIMIT, method, said)
         method = BlockSampling()
     reduced = to_free_part(lowered)
     if reduced is None:

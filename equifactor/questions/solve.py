@@ -12,7 +12,7 @@ import numpy as np
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
-from equifactor.base.options import choices
+from equifactor.base.options import choices, split_text
 from equifactor.base.progress import bar as progress_bar
 from equifactor.base.run_context import Progress, check_run
 from equifactor.base.status import Status, Task
@@ -25,7 +25,7 @@ from equifactor.graph.scores import batch_log_scores
 from equifactor.questions.result import Result
 from equifactor.questions.solve_settings import SolveSettings
 from equifactor.solving.estimate import Estimate
-from equifactor.solving.registry import parse_solver
+from equifactor.solving.registry import parse_solver, solver_names
 from equifactor.solving.running import estimates_of
 from equifactor.solving.solver import SolveContext, Solver
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from equifactor.questions.many_results import ManyResults
 
 _ARGUMENTS = ("evidence", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
+_ASKED = {Task.MAR: "marginals", Task.PR: "ln Z", Task.MAP: "the most probable assignment"}
 _NO_MEMORY = "The solver needs more memory than this machine has. Use another solver or a smaller model."
 _NO_SUPPORT = "The assignment has probability zero. No possible assignment was found, and there may not be one."
 
@@ -206,8 +207,18 @@ def parse_task(task: str) -> Task:
     if name == "MPE":
         return Task.MAP
     if name not in Task.__members__:
-        raise OptionError(f"There is no task {brief(task)}; {choices(str(task), list(Task))}")
+        known = ", ".join(f"{t} ({_ASKED[t]})" for t in Task)
+        text = f"There is no task {brief(task)}. The tasks are {known}."
+        if _is_solver(task):
+            text += f" {task} is a solver: write solver={brief(task)}, or --solver on the command line."
+        raise OptionError(text)
     return Task(name)
+
+
+def _is_solver(text: object) -> bool:
+    """Return whether a text names a solver, perhaps with settings."""
+    found = split_text(text)
+    return found is not None and found[0] in solver_names()
 
 
 def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:

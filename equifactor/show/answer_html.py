@@ -17,7 +17,7 @@ def answer_html(result: Result) -> Html:
     """Return the facts, and the marginals or the assignment as a table."""
     head = facts_table(f"{result.task} by {result.solver}", result.facts())
     free = result.graph.free_vars
-    if result.marginals is not None:
+    if hasattr(result, "marginals"):
         few = len(free) <= MOST_ROWS
         chosen = free if few else most_uncertain(result)
         titles = ["variable", "distribution", "most probable", "probability"]
@@ -25,7 +25,7 @@ def answer_html(result: Result) -> Html:
         title = "" if few else "the most uncertain first"
         rows = _distributions(result, chosen.tolist())
         return Html(head + rows_table(title, titles, rows, count=len(free), right=[3, 4]))
-    if result.assignment is not None:
+    if hasattr(result, "assignment"):
         states = ((result.graph.structure.variable_name(i), result.state(i)) for i in free.tolist())
         return Html(head + rows_table("", ["variable", "state"], states, count=len(free)))
     return head
@@ -33,7 +33,6 @@ def answer_html(result: Result) -> Html:
 
 def _distributions(result: Result, variables: list[int]) -> Iterator[list[Any]]:
     s, marginals, spread = result.graph.structure, result.marginals, result.standard_errors
-    assert marginals is not None
     for i in variables:
         p = marginals[i].tolist()
         best = max(range(len(p)), key=p.__getitem__)

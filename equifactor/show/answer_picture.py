@@ -28,15 +28,16 @@ _MOST_AS_BARS = 12  # variables of a grid whose marginals are drawn as bars rath
 def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes | None) -> Axes:
     """Draw the picture of `Result.plot`."""
     graph = result.graph
-    if result.marginals is None and result.assignment is None:
+    has_marginals = hasattr(result, "marginals")
+    if not has_marginals and not hasattr(result, "assignment"):
         raise SolveError(
-            f"this {result.task} result has neither marginals nor an assignment to draw; its status is {result.status}"
+            f"This {result.task} result has neither marginals nor an assignment to draw. {result.unanswered}".strip()
         )
     title = f"{result.task} by {result.solver}: {result.status}"
     grid = None if variables is not None else grid_of(graph)
-    if grid is not None and (result.marginals is None or graph.num_vars > _MOST_AS_BARS):
+    if grid is not None and (not has_marginals or graph.num_vars > _MOST_AS_BARS):
         return _image(result, grid, ax, title)
-    if result.marginals is None:
+    if not has_marginals:
         raise SolveError(
             "an assignment can be drawn only if the model is a grid; result.states lists the states by name"
         )
@@ -54,7 +55,6 @@ def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes |
 def _bars(result: Result, chosen: IntArray, note: str, ax: Axes | None, title: str) -> Axes:
     """Draw one bar per state of each variable; a binary variable has a single bar, for its second state."""
     s, marginals, spread = result.graph.structure, result.marginals, result.standard_errors
-    assert marginals is not None
     labels: list[str] = []
     rows: list[tuple[float, float, float, str]] = []  # place, probability, error, colour
     place, shown = 0.0, 0
@@ -84,12 +84,13 @@ def _bars(result: Result, chosen: IntArray, note: str, ax: Axes | None, title: s
 def _image(result: Result, grid: Grid, ax: Axes | None, title: str) -> Axes:
     """Draw one cell per variable: P(X = 1) if all variables are binary, otherwise the most probable state."""
     binary = bool(np.all(result.graph.card == 2))
-    if binary and result.marginals is not None:
+    has_marginals = hasattr(result, "marginals")
+    if binary and has_marginals:
         values: FloatArray = result.marginals.values.reshape(-1, 2)[:, 1]
         label, settings = "P(X = 1)", {"cmap": spin_colours(), "vmax": 1}
     else:
-        states = [int(np.argmax(m)) for m in result.marginals] if result.marginals is not None else result.assignment
-        values, label = np.asarray(states), "most probable state" if result.marginals is not None else "state"
+        states = [int(np.argmax(m)) for m in result.marginals] if has_marginals else result.assignment
+        values, label = np.asarray(states), "most probable state" if has_marginals else "state"
         most = max(2, int(result.graph.card.max()))
         cmap = matplotlib("colors").ListedColormap(CURVES[:most]) if most <= len(CURVES) else "viridis"
         settings = {"cmap": cmap, "vmax": most - 1}

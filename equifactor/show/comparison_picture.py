@@ -26,11 +26,11 @@ def draw_comparison(comparison: Comparison, ax: Axes | None) -> Axes:
 
 def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
     """Draw a point per state of each free variable: x is the reference, y the solver, equal values on the diagonal."""
-    exact = None if comparison.reference is None else comparison.reference.marginals
+    exact = getattr(comparison.reference, "marginals", None)
     others = {
         title: result.marginals
         for title, result in comparison.results.items()
-        if result.marginals is not None and result is not comparison.reference
+        if hasattr(result, "marginals") and result is not comparison.reference
     }
     if exact is None or not others:
         raise SolveError(

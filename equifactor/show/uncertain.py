@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 def entropies(result: Result) -> FloatArray:
     """Return the entropy [V] of each marginal in nats."""
-    assert result.marginals is not None
     p = result.marginals.values
     terms = np.where(p > 0, -p * np.log(np.where(p > 0, p, 1.0)), 0.0)
     return np.add.reduceat(terms, result.marginals.ptr[:-1]) if len(result.marginals) else np.zeros(0)

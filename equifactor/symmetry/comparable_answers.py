@@ -62,11 +62,11 @@ def ask(solver: Solver | GraphFunction, graph: FactorGraph, task: Task | None, s
     if task is None:
         raise OptionError("A solver needs a task, such as MAR; found None.")
     result = solve(graph, task, solver, seed=seed, dtype=dtype)
-    score = result.log_score if task is Task.MAP else None
+    score = getattr(result, "log_score", None) if task is Task.MAP else None
     return Answer(
-        result.marginals,
+        getattr(result, "marginals", None),
         {
-            "ln Z": result.log_z,
+            "ln Z": getattr(result, "log_z", None),
             "log score": score,
             "lower bound": result.lower_bound,
             "upper bound": result.upper_bound,

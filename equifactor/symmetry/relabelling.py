@@ -201,12 +201,12 @@ class Relabelling:
         """Return the same answer for the relabelled graph; ln Z, scores and bounds stay the same."""
         from equifactor.symmetry.relabelled_graph import relabel
 
-        return dataclasses.replace(
-            result,
-            graph=relabel(result.graph, self),
-            marginals=None if result.marginals is None else self.marginals(result.marginals),
-            assignment=None if result.assignment is None else self.assignment(result.assignment),
-        )
+        moved: dict[str, Any] = {**result.__getstate__(), "graph": relabel(result.graph, self)}
+        if hasattr(result, "marginals"):
+            moved["marginals"] = self.marginals(result.marginals)
+        if hasattr(result, "assignment"):
+            moved["assignment"] = self.assignment(result.assignment)
+        return type(result).of(moved)
 
     @property
     def _new_sizes(self) -> tuple[IntArray, IntArray]:

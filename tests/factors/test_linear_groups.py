@@ -32,7 +32,7 @@ def test_messages_are_those_of_tables(kind: str, spread: float, task: str) -> No
         graph = graph_of(kind, spread, seed)
         got, want = (solve(g, task, "bp(iterations=6, damping=0.3)") for g in (graph, as_tables(graph)))
         assert got.status is want.status
-        if task == "MAR" and want.marginals is not None:
+        if task == "MAR" and hasattr(want, "marginals"):
             np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-8)
             assert got.log_z == pytest.approx(want.log_z, rel=1e-8, abs=1e-8)
         elif want.upper_bound is not None:

@@ -79,9 +79,9 @@ def test_every_solver_that_takes_any_kind_answers(spec: str, toy: Any) -> None:
             assert own.log_score - 1e-9 <= found.log_score <= truth.log_score + 1e-9
             continue
         exact = found.status.solved and solver_class(spec.partition("(")[0]).exact_on != "none"
-        if found.log_z is not None:
+        if hasattr(found, "log_z"):
             assert found.log_z == pytest.approx(truth.log_z if exact else own.log_z, abs=1e-6)
-        if found.marginals is not None:
+        if hasattr(found, "marginals"):
             wanted, error = (truth, 1e-6) if exact else (own, 1e-6)
             if spec in SAMPLERS:
                 wanted, error = truth, SAMPLERS[spec]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,7 +85,7 @@ def test_states_by_name(result: ef.Result) -> None:
     best = ef.solve(result.graph, "MAP", "exact")
     assert best.states == {"rain": "yes", "day": 2, "die": "2"}
     assert ef.solve(FactorGraph([2], [([0], [1.0, 2.0])]), "MAP").states == {0: 1}
-    with pytest.raises(SolveError, match="This MAR result has no assignment"):
+    with pytest.raises(SolveError, match="answered MAR, so it has no assignment"):
         _ = result.states
 
 
@@ -102,7 +101,7 @@ def test_frames(result: ef.Result) -> None:
     table = joint.pivot_table(index="rain", columns="die", values="probability")
     np.testing.assert_allclose(table.to_numpy(), result.joint("rain", "die").values)
     assert result.mutual_information("rain").to_frame()["variable"].tolist() == list(result.mutual_information("rain"))
-    assert "standard_error" in replace(result, standard_errors=result.marginals).to_frame()
+    assert "standard_error" in ef.Result.of({**vars(result), "standard_errors": result.marginals}).to_frame()
     observed = ef.solve(result.graph, evidence=pd.Series({"rain": "yes"})).to_frame()
     assert observed["probability"].tolist()[:2] == [0.0, 1.0]
 
@@ -119,5 +118,5 @@ def test_frames_without_pandas_are_one_sentence(result: ef.Result, monkeypatch: 
     for call in (result.to_frame, result.joint("rain").to_frame, result.mutual_information("rain").to_frame):
         with pytest.raises(OptionError, match=r"to_frame needs pandas: pip install"):
             call()
-    with pytest.raises(SolveError, match="This PR result has neither marginals nor an assignment"):
+    with pytest.raises(SolveError, match="answered PR, so it has no marginals"):
         ef.solve(result.graph, "PR", "exact").to_frame()

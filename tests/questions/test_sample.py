@@ -88,7 +88,7 @@ def test_impossible_too_large_and_out_of_time() -> None:
     graph = ising_grid(8, 8, seed=1)
     refused = ef.sample(graph, 5, solver="exact(memory_limit=1e-6)")
     assert (refused.status, len(refused)) == (ef.Status.TOO_LARGE, 0)
-    assert "Raise it or use auto" in refused.message
+    assert "Raise memory_limit or use auto" in refused.message
     by_chains = ef.sample(graph, 40, solver="auto(memory_limit=1e-6)")
     assert by_chains.solver == "blocks"
     assert by_chains.states.shape == (40, 64)

@@ -57,7 +57,10 @@ def test_mpe_is_map(pair: FactorGraph) -> None:
 @pytest.mark.parametrize(
     ("kwargs", "fragment"),
     [
-        ({"task": "MAX"}, "no task 'MAX'; did you mean MAR. choose from: MAR, PR, MAP"),
+        ({"task": "MAX"}, r"no task 'MAX'\. The tasks are MAR \(marginals\), PR"),
+        ({"task": "MMAP"}, r"no task 'MMAP'\. The tasks are .*assignment\)\.$"),
+        ({"task": "bp"}, r"no task 'bp'\. .* bp is a solver: write solver='bp', or --solver"),
+        ({"task": "bp(damping=0.5)"}, r"write solver='bp\(damping=0\.5\)'"),
         ({"time_limit": -1}, "time limit"),
         ({"time_limit": float("nan")}, "time limit"),
         ({"time_limit": "1"}, "the time limit must be a number of seconds >= 0, found '1'"),
@@ -96,7 +99,7 @@ def test_results_are_compared_by_identity_and_shown_everywhere(pair: FactorGraph
     assert len({result, again}) == 2
     assert "status</th>" in result._repr_html_()
     assert pickle.loads(pickle.dumps(result)).log_score == result.log_score
-    with pytest.raises(SolveError, match="This MAP result has no marginals"):
+    with pytest.raises(SolveError, match="answered MAP, so it has no marginals"):
         result.marginal("rain")
 
 
@@ -160,8 +163,8 @@ class Bad(GraphSolver):
 def test_nan_never_reaches_the_user() -> None:
     result = solve(FactorGraph([2]), "MAR", Bad())
     assert result.status is Status.NON_FINITE
-    assert result.log_z is None
-    assert result.marginals is None
+    assert not hasattr(result, "log_z")
+    assert not hasattr(result, "marginals")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +182,7 @@ class BadForOne(GraphSolver):
 def test_nan_in_a_batch_costs_the_others_nothing() -> None:
     results = solve([FactorGraph([d]) for d in (2, 3, 4)], "MAR", BadForOne())
     assert [r.status for r in results] == [Status.CONVERGED, Status.NON_FINITE, Status.CONVERGED]
-    assert [r.marginals is None for r in results] == [False, True, False]
+    assert [not hasattr(r, "marginals") for r in results] == [False, True, False]
     assert [r.log_z for r in results] == [0.0] * 3
 
 
@@ -208,9 +211,9 @@ def test_a_batch_gives_what_each_graph_gives_alone() -> None:
             alone = solve(graph, task, "bp(damping=0.5, iterations=20, tolerance=0)")
             assert one.graph is graph
             assert (one.status, one.iterations, one.task) == (alone.status, alone.iterations, task)
-            assert one.log_z == pytest.approx(alone.log_z)
-            assert one.log_score == pytest.approx(alone.log_score)
-            if one.marginals is not None:
+            for name in ("log_z", "log_score"):
+                assert getattr(one, name, None) == pytest.approx(getattr(alone, name, None))
+            if hasattr(one, "marginals"):
                 np.testing.assert_array_equal(one.marginals.ptr, graph.structure.state_ptr)
                 np.testing.assert_allclose(one.marginals.values, alone.marginals.values, atol=1e-12)
 

@@ -94,8 +94,8 @@ def test_answers_follow(seed: int) -> None:
     for solver in ("exact", "brute", "bp(iterations=20, damping=0.1)"):
         carried, direct = r.result(solve(graph, "MAR", solver)), solve(relabel(graph, r), "MAR", solver)
         assert carried.graph == direct.graph
-        assert (carried.marginals is None) == (direct.marginals is None)
-        if carried.marginals is not None:
+        assert hasattr(carried, "marginals") == hasattr(direct, "marginals")
+        if hasattr(carried, "marginals"):
             assert carried.log_z == pytest.approx(direct.log_z, rel=1e-7, abs=1e-7)
             np.testing.assert_allclose(carried.marginals.values, direct.marginals.values, atol=1e-7)
 

@@ -20,7 +20,6 @@ from equifactor.learning.crf.factor_blocks import apart, blocks_of, common_shape
 from equifactor.learning.crf.plan_layer import PlanEngine, plan_sums, working
 from equifactor.questions.solve import solve
 from equifactor.solvers.elimination.exact_batch import plan_structure
-from equifactor.solvers.elimination.plan import format_bytes
 
 Engine = Literal["auto", "exact", "bp"]
 
@@ -219,7 +218,7 @@ class CRF(nn.Module):
             graphs = [self.graph.with_potentials(row, log=True) for row in rows]
             found = solve(graphs, "MAP", "exact" if self.engine == "exact" else solver, time_limit=time_limit)
             impossible = np.zeros(self.graph.num_vars, np.int64)  # If no assignment is possible, all are equally good.
-            best = [impossible if result.assignment is None else result.assignment for result in found]
+            best = [getattr(result, "assignment", impossible) for result in found]
             states = torch.as_tensor(np.array(best), device=log_phi.device)
         return states.reshape(*batch, self.graph.num_vars)
 
@@ -265,9 +264,7 @@ def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEn
     if steps.fits(memory_limit):
         return PlanEngine(steps)
     if wanted == "exact":
-        need = steps.cost if steps.finished else "more, or a better elimination order than was found"
-        limit = format_bytes(memory_limit * 2**30)
-        raise SolveError(f"Elimination needs {need}, and the limit is {limit}. Raise memory_limit, or use engine='bp'.")
+        raise SolveError(f"{steps.excess(memory_limit)} Raise memory_limit, or use engine='bp'.")
     return None
 
 

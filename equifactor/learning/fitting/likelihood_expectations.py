@@ -44,7 +44,7 @@ class RowExpectation:
             elif steps.fits(memory_limit):
                 self._engine = _FreeExpectation(lowered, steps, float(data.weights.sum()))
             else:
-                raise SolveError(f"elimination needs {steps.cost}")
+                raise SolveError(steps.excess(memory_limit))
         except SolveError as error:
             self._engine = _BetheExpectation(graph, data, str(error))
 
@@ -88,7 +88,7 @@ class _BetheExpectation:
         rows = data.merged
         self._graph, self._states, self._weights = graph, np.ascontiguousarray(rows.states), rows.weights
         self._engine = BPEngine(graph, _BP_ITERATIONS, _BP_DAMPING)
-        self._reason = reason.partition(" and the limit")[0]
+        self._reason = reason.partition(" Raise ")[0].rstrip(".")
         self._change = 0.0
 
     @property
@@ -99,7 +99,7 @@ class _BetheExpectation:
             else f", which did not converge (messages still changed by {self._change:.2g})"
         )
         return (
-            f"Exact sums exceed memory_limit ({self._reason}): likelihoods and gradients are Bethe estimates of belief "
+            f"{self._reason}, so likelihoods and gradients are Bethe estimates of belief "
             f"propagation{settled}. The method pseudo-likelihood needs no such estimates."
         )
 

@@ -51,7 +51,9 @@ class MarginOracle:
         self.note = ""
         steps = plan(self.graph, memory_limit=memory_limit, task=Task.MAP)
         if not steps.fits(memory_limit, Task.MAP):
-            self.note = f" Exact MAP needs {steps.cost}. The solver {solver} was used, so margins are approximate."
+            self.note = (
+                f" {steps.excess(memory_limit, Task.MAP)} The solver {solver} was used, so margins are approximate."
+            )
         elif s.kinds is None and is_installed("torch"):
             from equifactor.solvers.elimination.exact_batch_torch import TorchBatch
 
@@ -117,6 +119,6 @@ class MarginOracle:
             return states
         graphs = [self.graph.with_potentials(row, log=True) for row in values]
         results = solve(graphs, "MAP", self.solver)
-        if any(result.assignment is None for result in results):
+        if not all(result.answered for result in results):
             raise SolveError(f"{self.solver} found no assignment for a row. Use another solver, or raise memory_limit.")
         return np.array([result.assignment for result in results])

@@ -28,7 +28,7 @@ def _log_z(graph: FactorGraph, memory_limit: float) -> float:
     from equifactor.questions.solve import solve
 
     result = solve(graph, "PR", f"exact(memory_limit={memory_limit!r})")
-    if result.log_z is None:
+    if not result.answered:
         raise SolveError(f"The likelihood of data needs ln Z of the graph, which cannot be computed: {result.message}")
     if result.log_z == -np.inf:
         raise ModelError("Every assignment of the graph has probability zero, so that data have no likelihood.")

@@ -169,7 +169,7 @@ def _runs(graphs: list[FactorGraph], numbers: list[int], task: Task) -> list[lis
 
 
 def _exact(graph: FactorGraph) -> FloatArray | None:
-    found = _solved(graph, "MAR", "exact").marginals
+    found = getattr(_solved(graph, "MAR", "exact"), "marginals", None)
     return None if found is None else _free(graph, found.values)
 
 
@@ -179,7 +179,7 @@ def _free(graph: FactorGraph, values: FloatArray) -> FloatArray:
 
 
 def _best_score(graph: FactorGraph) -> FloatArray | None:
-    score = _solved(graph, "MAP", "auto", _MAP_SECONDS).log_score
+    score = getattr(_solved(graph, "MAP", "auto", _MAP_SECONDS), "log_score", None)
     return None if score is None or np.isneginf(score) else np.array([score])  # The loss is relative to it.
 
 

@@ -52,6 +52,8 @@ class EvidenceRows:
         lowered = lower(graph).graph
         self.plan: Plan = plan_structure(lowered, memory_limit)
         need = rows_memory(self.plan)
+        if not self.plan.finished:
+            raise SolveError(f"{self.plan.excess(memory_limit)} Raise memory_limit, or solve the rows one by one.")
         if not need <= memory_limit * 2**30:
             raise SolveError(
                 f"Rows of evidence need {self.plan.cost}, for {_LANES} rows at a time {format_bytes(need)}, but the "

@@ -15,7 +15,7 @@ from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_o
 from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import NoOrder
-from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
+from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
@@ -118,8 +118,7 @@ class Exact(GraphSolver):
         if not steps.fits(self.memory_limit, task):
             return Estimate(
                 status=Status.TOO_LARGE,
-                message=f"Elimination needs {steps.cost_of(task)}, but the limit is "
-                f"{format_bytes(self.memory_limit * 2**30)}. Raise memory_limit or use bp.",
+                message=f"{steps.excess(self.memory_limit, task)} Raise memory_limit or use bp.",
                 stats=_stats(steps),
             )
         if context.device == "cpu" and not Budget(context.clock).worth_starting(steps.seconds(task), _ACCEPTED_OVERRUN):

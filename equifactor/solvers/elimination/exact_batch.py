@@ -13,7 +13,7 @@ from equifactor.base.status import Task
 from equifactor.base.torch_device import check_device
 from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
-from equifactor.solvers.elimination.plan import Plan, format_bytes, plan
+from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.program import read_only
 
 if TYPE_CHECKING:
@@ -66,10 +66,7 @@ def exact_marginals(
         return values[:, : int(graphs[0].card[graphs[0].free_vars].sum())], log_z  # auxiliary variables come last
     steps = plan_structure(graphs[0], memory_limit)
     if not steps.fits(memory_limit):
-        raise SolveError(
-            f"Elimination needs {steps.cost}, but the limit is {format_bytes(memory_limit * 2**30)}. "
-            "Raise memory_limit."
-        )
+        raise SolveError(f"{steps.excess(memory_limit)} Raise memory_limit.")
     chunks = list(batch_sums(graphs, steps, device=device, dtype=dtype, memory_limit=memory_limit))
     return np.concatenate([p for p, _ in chunks]), np.concatenate([log_z for _, log_z in chunks])
 

@@ -181,6 +181,16 @@ class Plan:
             f"{at_least}{format_bytes(self.memory_for(task))}"
         )
 
+    def excess(self, gib: float, task: Task = Task.MAR) -> str:
+        """Return one sentence on how the elimination exceeds `gib` GiB; for a plan that does not fit."""
+        limit = format_bytes(gib * 2**30)
+        if self.finished:
+            return f"Elimination needs {self.cost_of(task)}, but the limit is {limit}."
+        return (
+            f"Elimination needs more memory than the limit of {limit}. Elimination orders that were tried: "
+            f"{self.found.tries}, all with a width of at least {self.width}."
+        )
+
     def __str__(self) -> str:
         count = len(self._variables)
         lowered = f" (in tables: {self.lowering})" if self.lowering else ""

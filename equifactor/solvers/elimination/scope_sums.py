@@ -114,7 +114,10 @@ def too_large(steps: ScopePlan, memory_limit: float) -> str:
     bits = max((_bits(scope, steps.reduced.graph.card) for scope in steps.watched), default=0.0)
     if bits >= MAX_BITS:
         return f"a table of 2^{bits:.0f} entries"
-    return "" if steps.steps.fits(memory_limit, Task.MAR) else steps.steps.cost_of(Task.MAR)
+    if steps.steps.fits(memory_limit, Task.MAR):
+        return ""
+    found, limit = steps.steps, f"the limit of {memory_limit:g} GiB"
+    return f"{found.cost}, more than {limit}" if found.finished else f"more memory than {limit}"
 
 
 def _bits(scope: Sequence[int], card: IntArray) -> float:

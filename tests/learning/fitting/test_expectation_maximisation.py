@@ -177,7 +177,7 @@ def test_sampling_where_exact_sums_do_not_fit(tmp_path: Path, monkeypatch: pytes
     assert fitted.score(held_out) == pytest.approx(exact.score(held_out), rel=0.002)
     again = ef.fit(lawn(), gaps, memory_limit=0, checkpoint=tmp_path / "run.npz")
     assert np.array_equal(again.graph.log_phi, fitted.graph.log_phi)
-    with pytest.raises(SolveError, match="the limit is 0"):
+    with pytest.raises(SolveError, match="the limit of 0 bytes"):
         ef.fit(lawn(), gaps, memory_limit=0, inference="exact")
     with pytest.raises(SolveError, match="in dense tables only"):
         ef.fit(FactorGraph([2, 2], [([0], [1, 1]), ([0, 1], Parity())]), np.array([[0, -1]]), inference="gibbs")

@@ -14,6 +14,9 @@ def test_a_model_over_the_memory_limit_is_refused_with_what_it_needs():
     assert result.status is Status.TOO_LARGE
     assert "Raise memory_limit" in result.message
     assert "width" in result.message
+    assert "more memory than the limit of 10.2 MiB" in result.message  # a lower bound below the limit says nothing
+    finished = solve(ising_grid(12, 12), "MAR", "exact(memory_limit=0.0001)").message
+    assert "Raise memory_limit" in finished
 
 
 def test_a_large_loopy_model_is_refused_before_it_is_run(no_elimination):

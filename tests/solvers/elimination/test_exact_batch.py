@@ -29,7 +29,7 @@ def test_batch_equals_single_runs(seed: int, zeros: float):
     p, log_z = exact_marginals(graphs)
     for n, graph in enumerate(graphs):
         alone = solve(graph, "MAR", "brute")
-        if alone.marginals is None:
+        if not hasattr(alone, "marginals"):
             assert log_z[n] == -np.inf
             assert not p[n].any()
             continue

@@ -120,6 +120,6 @@ def test_ln_z_alone_is_the_same() -> None:
     graph = ising_grid(6, 6, coupling_std=0.5, seed=2)
     text = "regions(start=3, bound=5, splittings=2)"
     alone, with_marginals = solve(graph, "PR", text), solve(graph, "MAR", text)
-    assert alone.marginals is None
+    assert not hasattr(alone, "marginals")
     assert alone.log_z == with_marginals.log_z
     assert alone.log_z == pytest.approx(solve(graph, "PR", "exact").log_z, abs=0.05)

@@ -78,7 +78,7 @@ def test_marginals_and_log_z_are_within_their_standard_errors(name: str) -> None
     off = np.abs(got.marginals.values - want.marginals.values)
     assert np.all(off <= 5 * got.standard_errors.values + 1e-9)
     assert got.standard_errors.values.max() < 0.06
-    if got.log_z is not None:
+    if hasattr(got, "log_z"):
         assert abs(got.log_z - want.log_z) < 5 * got.log_z_error + 1e-9
     assert np.all(got.marginals.values[want.marginals.values == 0.0] == 0.0)
 

@@ -177,7 +177,7 @@ def test_contract_graphs(name: str) -> None:
     graph = contract_graphs()[name]
     got, want = prove(graph, SolveContext()), solve(graph, "MAP", "brute")
     assert got.status is (Status.ZERO_PROBABILITY if want.status is Status.ZERO_PROBABILITY else Status.OPTIMAL)
-    if got.assignment is not None:
+    if hasattr(got, "assignment"):
         assert graph.log_score(got.assignment) == pytest.approx(want.log_score, rel=1e-9, abs=1e-9)
 
 

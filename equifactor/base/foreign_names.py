@@ -1,0 +1,51 @@
+"""Names that users of other packages try first, and what to write in their place.
+
+The names come from pgmpy, pyAgrum, libDAI, OpenGM, pomegranate and PGMax. The table is read only when a name is unknown.
+"""
+
+from __future__ import annotations
+
+_MODEL = "equifactor.FactorGraph is the model; equifactor.interop converts models of pgmpy and pyAgrum"
+_TABLE = "a factor is a pair (scope, table) in equifactor.FactorGraph(variables, factors)"
+_VARIABLE = "a variable is a name with its states in equifactor.FactorGraph({'rain': ['no', 'yes']}, factors)"
+_READ = "write equifactor.read_graph(path); the suffix names the format"
+_WRITE = "write equifactor.write_graph(graph, path); the suffix names the format"
+_FIT = "write equifactor.fit(graph, data)"
+_SAMPLE = "write equifactor.sample(graph, n)"
+_MAR = 'write equifactor.solve(graph, "MAR", evidence={..})'
+_MAP = 'write equifactor.solve(graph, "MAP", evidence={..})'
+
+_PLACES = {
+    _MODEL: "BayesianNetwork BayesianModel BayesNet BN DiscreteBayesianNetwork DiscreteMarkovNetwork GraphicalModel "
+    "MarkovModel MarkovNet MarkovNetwork MarkovRandomField MRF NaiveBayes",
+    _TABLE: "CPD CPT ConditionalProbabilityTable DiscreteFactor Factor JointProbabilityDistribution Potential "
+    "ProbabilityTable Table TabularCPD Tensor TFactor",
+    _VARIABLE: "Categorical DiscreteVariable LabelizedVariable RandomVariable RangeVariable Var VarSet Variable",
+    _READ: "BIFReader NETReader UAIReader XBNReader XDSLReader XMLBIFReader from_file load loadBN load_graph "
+    "read read_bif read_model read_uai read_xmlbif",
+    _WRITE: "BIFWriter NETWriter UAIWriter XDSLWriter XMLBIFWriter save saveBN save_graph save_model write write_bif "
+    "write_model write_uai",
+    _FIT: "BNLearner BayesianEstimator EM ExpectationMaximization MaximumLikelihoodEstimator ParameterEstimator learn",
+    _SAMPLE: "BNDatabaseGenerator BayesianModelSampling draw generateSample generate_samples sampling simulate",
+    _MAR: "ApproxInference Inference infer inference marginal marginals posterior predict_proba query",
+    'write equifactor.solve(graph, "MAP", "mplp")': "DualDecomposition MPLP Mplp",
+    _MAP: "argmax map map_query mpe",
+}
+_SOLVERS = {
+    "exact": "CliqueTree ExactInference JTree JunctionTree LazyPropagation ShaferShenoyInference "
+    "ShaferShenoyMRFInference VariableElimination",
+    "bp": "BP BeliefPropagation BeliefPropagationWithMessagePassing FBP LBP LoopyBP LoopyBeliefPropagation MaxProduct "
+    "SumProduct",
+    "gibbs": "Gibbs GibbsSampler GibbsSampling LoopyGibbsSampling MCMC MonteCarloSampling",
+    "meanfield": "MF MeanField VariationalInference",
+    "trw": "TRW TRWBP TRWS TreeReweightedBP",
+    "regions": "CBP ClusterGraph HAK TreeEP",
+}
+
+
+def place_of(name: str) -> str:
+    """Return what to write in place of a name of another package; empty if the name is not known."""
+    for solver, names in _SOLVERS.items():
+        if name in names.split():
+            return f'write equifactor.solve(graph, solver="{solver}")'
+    return next((place for place, names in _PLACES.items() if name in names.split()), "")
