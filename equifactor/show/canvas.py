@@ -11,7 +11,7 @@ from equifactor.show.html_tables import LONGEST, short
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, FAINT = "#1a202c", "#cbd5e0"
+INK, FAINT, LINE = "#1a202c", "#cbd5e0", "#718096"
 CURVES = ("#2b6cb0", "#c8553d", "#2f855a", "#d69e2e", "#6b46c1", "#3d4852")
 SPINS = ("#2b6cb0", "#f7f7f5", "#c8553d")  # colours of probability 0, 1/2 and 1 of state 1
 

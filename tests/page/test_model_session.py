@@ -36,7 +36,7 @@ def test_session(client: Client) -> None:
 def test_graph(client: Client, network: FactorGraph) -> None:
     graph = client.get("graph")
     assert graph["directed"]
-    assert graph["layout"] == "tree"
+    assert graph["layout"] == "layers"
     assert graph["variables"]["names"] == ["rain", "sprinkler\u202e", HOSTILE]
     assert graph["variables"]["states"] == [["no", "yes"], ["off", "on"], ["dry", 'wet "very"', "'soaked"]]
     assert graph["factors"]["ptr"] == [0, 1, 3, 6]
