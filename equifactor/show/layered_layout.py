@@ -164,7 +164,7 @@ class _Drawing:
         rows = _ordered(layer, edges, self.seed)
         weight = np.array(_STRAIGHT)[self.bend[nodes][edges].sum(axis=1)]
         ends, weight = np.concatenate((edges, edges[:, ::-1])), np.concatenate((weight, weight))
-        degree = np.bincount(ends[:, 0], weight, len(nodes))
+        degree: FloatArray = np.bincount(ends[:, 0], weight, len(nodes)).astype(float)
         x = np.zeros(len(nodes))
         for row in rows:
             x[row] = _apart(x[row], sides[row], degree[row])
