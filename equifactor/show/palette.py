@@ -6,6 +6,7 @@ of the three kinds of colour blindness. Markers and line styles tell curves apar
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -63,10 +64,11 @@ def page_palette() -> dict[str, Any]:
 
 
 def _wanted(title: str) -> int:
-    """Return the number that a title has by itself."""
-    if title in SOLVERS:
-        return SOLVERS[title]
+    """Return the number that a title has by itself; a time limit at the end, such as ", 5 s", does not count."""
+    solver = re.sub(r", [\d.e+-]+ s$", "", title)
+    if solver in SOLVERS:
+        return SOLVERS[solver]
     number = 0
-    for letter in title:
+    for letter in solver:
         number = (31 * number + ord(letter)) % 2**32
     return number % len(LIGHT)
