@@ -76,7 +76,9 @@ def view(
     viewer = Viewer(shown)
     if export is not None:
         with bar(True, "answers") as report:
-            write_page(viewer, export, report)
+            lacks = write_page(viewer, export, report)
+        for sentence in lacks:
+            say(sentence)
         say(f"the page was written to {export}")
         return
     viewer.prepare()

@@ -46,6 +46,7 @@ class IterationTrace:
     residuals: FloatArray  # [T]
     moving: list[list[dict[str, Any]]]  # [T] the messages that changed most: factor, variable, change in probability
     cycle: tuple[int, int] | None  # the period, and the first iteration of the cycle
+    complete: bool = True  # whether the run ended by itself, not because enough iterations were recorded
 
 
 def trace(
@@ -80,7 +81,8 @@ def trace(
     moving = [[_named(row, graph, lowered) for row in rows] for rows in seen.moving]
     moving = [[row for row in rows if row["variable"] is not None] for rows in moving]
     cycle = None if status is Status.CONVERGED else find_period(beliefs)
-    return IterationTrace(str(method), str(status), beliefs, np.array(seen.residuals), moving, cycle)
+    complete = seen.status is not None
+    return IterationTrace(str(method), str(status), beliefs, np.array(seen.residuals), moving, cycle, complete)
 
 
 def find_period(beliefs: Beliefs32 | FloatArray) -> tuple[int, int] | None:
@@ -131,8 +133,13 @@ class _Recorder:
         return kept
 
     def add(self, flat: FlatGraph[np.ndarray], p: Marginals | None, residual: float, state: Any = None) -> None:
-        """Record one iteration."""
+        """Record one iteration; raise `_EnoughError` if enough iterations are recorded already.
+
+        A run that ends with the last iteration to record still ends by itself, with its own status.
+        """
         last = self.beliefs[-1] if self.beliefs else None
+        if last is not None and (len(self.beliefs) >= self.most or len(self.beliefs) * last.size > MOST_NUMBERS):
+            raise _EnoughError
         values = last if p is None else p.values.astype(np.float32)
         if values is None:
             raise _EnoughError
@@ -146,8 +153,6 @@ class _Recorder:
         moved = 0.0 if last is None else float(np.abs(values - last).max(initial=0.0))
         self.residuals.append(float(residual) if np.isfinite(residual) else moved)
         self.beliefs.append(values.copy())
-        if len(self.beliefs) >= self.most or len(self.beliefs) * values.size > MOST_NUMBERS:
-            raise _EnoughError
 
 
 def _watched(method: Solver, seen: _Recorder) -> Solver:

@@ -58,6 +58,7 @@ class ModelPicture:
                 "names": [self._factor_name(a) for a in range(s.num_factors)], "kinds": [names[k] for k in kinds],
                 "ptr": s.scope_ptr, "scope": s.scope_vars, "x": at.factors[:, 0].round(3),
                 "y": at.factors[:, 1].round(3), "entries": np.diff(s.table_ptr), "children": self.children,
+                "routes": None if at.routes is None else [route.ravel().round(3) for route in at.routes],
             },
         }  # fmt: skip
 

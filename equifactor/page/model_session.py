@@ -107,7 +107,7 @@ class ModelSession:
         result = self._result(asked, text, task or Task.MAR)
         log_z = getattr(result, "log_z", None)
         return {
-            "solver": text, "status": result.status.value, "message": result.message or result.status.advice,
+            "solver": text, "status": result.status.value, "message": _sentence(result, seconds_of(asked)),
             "seconds": round(result.seconds, 6), "log_z": None if log_z is None else number(log_z),
             "log_z_error": number(result.log_z_error), "lower_bound": number(result.lower_bound),
             "upper_bound": number(result.upper_bound), "converged": result.status.solved,
@@ -122,7 +122,7 @@ class ModelSession:
         text, _ = self._solver_of(asked)
         result = self._result(asked, text, Task.MAP)
         if not result.answered:
-            raise SolveError(f"{text}: {result.message or result.status.advice}")
+            raise SolveError(f"{text}: {_sentence(result, seconds_of(asked))}")
         return {
             "solver": text, "status": result.status.value, "message": result.message or result.status.advice,
             "seconds": round(result.seconds, 6), "states": result.assignment, "score": number(result.log_score),
@@ -138,7 +138,7 @@ class ModelSession:
             "solver": text, "status": found.status, "iterations": len(found.residuals),
             "residuals": np.round(found.residuals, 12),
             "beliefs": None if best.size > _MOST_BELIEFS else np.round(best.astype(float), 3),
-            "marginals_at": None, "moving": found.moving,
+            "marginals_at": None, "moving": found.moving, "complete": found.complete,
             "cycle": None if found.cycle is None else {"period": found.cycle[0], "since": found.cycle[1]},
         }  # fmt: skip
 
@@ -162,7 +162,7 @@ class ModelSession:
         return {
             "width": found.width, "largest_table": 2.0 ** min(found.log2_largest, 1000.0), "memory": found.memory,
             "order": [v for v, _ in clusters], "induced": [n for _, n in clusters], "operations": 2 * found.entries,
-            "fits": found.fits(_MEMORY), "seconds": found.seconds(), "text": f"{found}.",
+            "finished": found.finished, "fits": found.fits(_MEMORY), "seconds": found.seconds(), "text": f"{found}.",
         }  # fmt: skip
 
     def symmetries(self) -> Answer:
@@ -304,6 +304,19 @@ def seconds_of(asked: Request, default: float = _SECONDS) -> float:
     if isinstance(given, bool) or not isinstance(given, (int, float)) or not given >= 0:
         raise OptionError(f"`seconds` must be a number of at least 0, found {brief(given)}")
     return min(float(given), MOST_SECONDS)
+
+
+def _sentence(result: Result, seconds: float) -> str:
+    """Return what the page writes about a result. It does not call an answer the best so far if there is none."""
+    answered = result.answered or hasattr(result, "log_z")
+    if not answered and result.status is Status.TIME_LIMIT and not result.message:
+        return f"The time limit of {seconds:g} s ran out before there was an answer. Use another solver, or more time."
+    if not answered and result.status is Status.INTERRUPTED and not result.message:
+        return "The run was interrupted before there was an answer."
+    told = result.message or result.status.advice
+    if hasattr(result, "marginals") and not hasattr(result, "log_z"):
+        told += " There is no estimate of ln Z."
+    return told
 
 
 def _key(evidence: Mapping[int, int]) -> tuple[tuple[int, int], ...]:

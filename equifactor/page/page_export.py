@@ -16,6 +16,7 @@ from equifactor.page.model_session import ModelSession
 from equifactor.page.page_server import PAGE
 from equifactor.page.plain_json import as_json
 from equifactor.page.results_page import ResultsFolder
+from equifactor.show.palette import page_palette
 
 if TYPE_CHECKING:
     from equifactor.page.viewer import Viewer
@@ -36,8 +37,8 @@ _IMPORT = re.compile(r'^import .*from "\./([\w./-]+\.js)";$')
 Evidence = dict[int, int]
 
 
-def export(viewer: Viewer, path: str, progress: Progress | None = None) -> None:
-    """Write the page of a viewer into one file, completely or not at all.
+def export(viewer: Viewer, path: str, progress: Progress | None = None) -> list[str]:
+    """Write the page of a viewer into one file, completely or not at all; return what the file lacks, in sentences.
 
     Args:
         viewer: the viewer of the page.
@@ -47,16 +48,18 @@ def export(viewer: Viewer, path: str, progress: Progress | None = None) -> None:
     check_writable(path)
     page = viewer.page
     data: dict[str, Any]
+    lacks: list[str] = []
     if isinstance(page, ModelSession):
-        data = _model_answers(page, progress)
+        data, lacks = _model_answers(page, progress)
     elif isinstance(page, ResultsFolder):
         found = page.results()
         data = {"session": page.session(), "results": {**found, "models": _without_paths(found["models"])}}
     else:
         data = {"session": page.session(), "training": {"runs": _without_paths(page.training()["runs"])}}
     title = Path(data["session"]["title"]).name
-    data["session"] = {**data["session"], "title": title, "readonly": True, "back": False}
+    data["session"] = {**data["session"], "title": title, "readonly": True, "back": False, "palette": page_palette()}
     write_text(path, one_file(data))
+    return lacks
 
 
 def _without_paths(rows: list[Answer]) -> list[Answer]:
@@ -107,10 +110,14 @@ def _part(name: str) -> str:
     return text
 
 
-def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, Any]:
-    """Return the answers that the page needs at its start and, if time allows, after each click."""
-    session, clock = page.session(), Clock(_SECONDS)
+def _model_answers(page: ModelSession, progress: Progress | None) -> tuple[dict[str, Any], list[str]]:
+    """Return the answers that the page needs at its start and, if time allows, after each click; and what is missing.
+
+    The first answer is computed even if the time is over, because without it the page has no numbers to show.
+    """
+    session = page.session()
     data: dict[str, Any] = {"session": session, "graph": page.picture.graph_columns(), "plan": page.plan({})}
+    clock, skipped, refused = Clock(_SECONDS), 0, dict[str, str]()
     start, first = page.evidence, session["solver"]
     others = [name for name in session["solvers"] if name != first]
     sets = _single_changes(page, start) if page.graph.num_vars <= _MOST_VARIABLES else []
@@ -121,7 +128,8 @@ def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, A
     for what in ("solve", "map", "trace", "trace_at"):
         data[what] = {}
     for n, (what, name, evidence) in enumerate(wanted):
-        if clock.stopped:
+        if n and clock.stopped:
+            skipped = len(wanted) - n
             break
         known = data["solve"].get(_key(name, start), {"seconds": 0.0})
         if name != first and evidence is not start and known["seconds"] > _QUICK:
@@ -131,8 +139,10 @@ def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, A
         asked = {"solver": name, "evidence": evidence, "seconds": min(_EACH, max(0.5, clock.left))}
         try:
             answer = {"solve": page.solve, "map": page.best, "trace": page.trace}[what](asked)
-        except EquifactorError:
-            continue  # The page then reports that the file has no answer.
+        except EquifactorError as error:  # The page then reports that the file has no answer.
+            if what == "solve" and evidence is start:
+                refused[name] = str(error)
+            continue
         data[what][_key(name, evidence)] = answer
         if what == "trace" and answer["iterations"] * len(page.graph.card) <= _MOST_STEPS:
             rows = {t: page.trace_at({**asked, "t": t})["marginals"] for t in range(answer["iterations"])}
@@ -144,7 +154,20 @@ def _model_answers(page: ModelSession, progress: Progress | None) -> dict[str, A
         data["symmetries"] = page.symmetries()
     except EquifactorError:
         data["symmetries"] = None
-    return data
+    return data, _lacking(data["solve"].get(_key(first, start)), first, skipped, len(wanted), refused)
+
+
+def _lacking(answer: Answer | None, first: str, skipped: int, count: int, refused: Mapping[str, str]) -> list[str]:
+    """Return sentences on the answers that the file does not contain."""
+    told = [f"{name} has no answer: {why}" for name, why in refused.items()]
+    if answer is not None and answer["marginals"] is None:
+        told.append(f"the file shows no marginals of {first}: {answer['message']}")
+    if skipped:
+        told.append(
+            f"the file lacks {skipped:,} of {count:,} answers, because their time of {_SECONDS:g} s was over: the page "
+            "reports this where they are needed"
+        )
+    return told
 
 
 def _single_changes(page: ModelSession, start: Evidence) -> list[Evidence]:

@@ -11,6 +11,7 @@ from equifactor.page.model_picture import Answer
 from equifactor.page.model_session import ModelSession
 from equifactor.page.results_page import ResultsFolder
 from equifactor.page.training_page import TrainingLogs
+from equifactor.show.palette import page_palette
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
@@ -43,7 +44,7 @@ class Viewer:
         """
         page = self.page
         found: Callable[[], Answer] | None = {
-            ("GET", "session"): lambda: {**page.session(), "back": page is not self.first},
+            ("GET", "session"): lambda: {**page.session(), "back": page is not self.first, "palette": page_palette()},
             ("POST", "open"): lambda: self._open(asked),
             ("POST", "back"): self._back,
         }.get((verb, route))

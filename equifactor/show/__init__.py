@@ -9,5 +9,7 @@ answer_html.py, uncertain.py      a `Result` as HTML; which variables come first
 canvas.py                         matplotlib, colours and names, shared by all pictures
 graph_picture.py, answer_picture.py, comparison_picture.py, training_picture.py     one picture each
 plot.py                           `ef.plot`: pictures of several answers
+network_picture.py                the picture of a Bayesian network in layers
 graph_layout.py, grid_shapes.py   where variables and factors are drawn; which graphs are grids
+layered_layout.py, packing.py     networks in layers; the connected parts of a graph beside each other
 """

@@ -56,7 +56,7 @@ def _bars(result: Result, chosen: IntArray, note: str, ax: Axes | None, title: s
     """Draw one bar per state of each variable; a binary variable has a single bar, for its second state."""
     s, marginals, spread = result.graph.structure, result.marginals, result.standard_errors
     labels: list[str] = []
-    rows: list[tuple[float, float, float, str]] = []  # place, probability, error, colour
+    rows: list[tuple[float, float, tuple[float, float], str]] = []  # place, probability, errors on both sides, colour
     place, shown = 0.0, 0
     for i in chosen.tolist():
         d = int(s.card[i])
@@ -64,17 +64,24 @@ def _bars(result: Result, chosen: IntArray, note: str, ax: Axes | None, title: s
         if rows and len(rows) + len(states) > _MOST_BARS:
             break
         for x in states[:_MOST_BARS]:
-            error = 0.0 if spread is None else float(spread[i][x])
-            rows.append((place, float(marginals[i][x]), error, CURVES[(0 if d == 2 else x) % len(CURVES)]))
+            p, error = float(marginals[i][x]), 0.0 if spread is None else float(spread[i][x])
+            rows.append((place, p, (min(error, p), min(error, 1 - p)), CURVES[(0 if d == 2 else x) % len(CURVES)]))
             labels.append(f"{plain(s.variable_name(i), _LABEL)} = {plain(s.states_of(i)[x], _LABEL)}")
             place += 1.0
         place += 0.5 if len(states) > 1 else 0.15
         shown += 1
     if not rows:
         raise ModelError("No variable can be drawn: `variables` is empty or all variables are observed.")
-    at, p, errors, colours = zip(*rows, strict=True)
+    at, probabilities, errors, colours = zip(*rows, strict=True)
     ax = axes_or_new(ax, 6.4, 1.1 + 0.24 * place)
-    ax.barh(at, p, color=colours, height=0.8, xerr=errors if spread is not None else None, error_kw={"ecolor": INK})
+    ax.barh(
+        at,
+        probabilities,
+        color=colours,
+        height=0.8,
+        xerr=np.transpose(errors) if spread is not None else None,
+        error_kw={"ecolor": INK},
+    )
     ax.set_yticks(at, labels, fontsize=9)
     few = f" ({shown} of {len(chosen):,} variables{note})" if shown < len(chosen) else ""
     ax.set(xlim=(0, 1), xlabel=f"probability{few}", ylim=(place, -1.0))

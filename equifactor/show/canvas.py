@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 from equifactor.base.errors import OptionError
 from equifactor.base.optional_packages import needed
 from equifactor.show.html_tables import LONGEST, short
+from equifactor.show.palette import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-INK, FAINT = "#1a202c", "#cbd5e0"
-CURVES = ("#2b6cb0", "#c8553d", "#2f855a", "#d69e2e", "#6b46c1", "#3d4852")
+INK, FAINT, LINE = "#1a202c", "#cbd5e0", "#718096"
+CURVES = LIGHT
+_MOST_INSIDE = 6  # entries of a legend that stands inside the axes; a longer one stands beside them. Chosen by hand.
 SPINS = ("#2b6cb0", "#f7f7f5", "#c8553d")  # colours of probability 0, 1/2 and 1 of state 1
 
 
@@ -52,3 +54,12 @@ def tidy(ax: Axes, title: str) -> Axes:
     ax.set_title(plain(title, 90), fontsize=11 if len(title) < 60 else 9, loc="left")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def legend(ax: Axes) -> None:
+    """Add the legend, beside the axes if it is long."""
+    count = len(ax.get_legend_handles_labels()[1])
+    if not count:
+        return
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if count > _MOST_INSIDE else {}
+    ax.legend(frameon=False, fontsize=9, labelcolor=INK, **beside)

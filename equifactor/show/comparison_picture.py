@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import SolveError
-from equifactor.show.canvas import CURVES, FAINT, axes_or_new, plain, tidy
+from equifactor.show.canvas import FAINT, axes_or_new, legend, plain, tidy
+from equifactor.show.palette import styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from equifactor.questions.comparison import Comparison
 
-_MARKS = "osD^vP"
 _MOST_POINTS = 20_000  # of one solver; larger models are thinned out evenly. Chosen by hand.
 
 
@@ -41,14 +41,15 @@ def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
     entries = entries[:: max(1, len(entries) // _MOST_POINTS)]
     ax = axes_or_new(ax, 5.0, 4.6)
     ax.plot((0, 1), (0, 1), color=FAINT, linewidth=1, zorder=1)
-    for n, (title, found) in enumerate(others.items()):
+    styles = styles_of(comparison.results)
+    for title, found in others.items():
         ax.scatter(
-            exact.values[entries], found.values[entries], s=18, alpha=0.75, color=CURVES[n % len(CURVES)],
-            marker=_MARKS[n % len(_MARKS)], linewidths=0, label=plain(title), zorder=2,
+            exact.values[entries], found.values[entries], s=18, alpha=0.75, color=styles[title].colour,
+            marker=styles[title].marker, linewidths=0, label=plain(title), zorder=2,
         )  # fmt: skip
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal", ylabel="probability by the solver")
     ax.set_xlabel(f"probability by {plain(comparison.reference_title)}")
-    ax.legend(frameon=False, fontsize=9)
+    legend(ax)
     return tidy(ax, comparison.heading())
 
 
@@ -60,14 +61,15 @@ def _values(comparison: Comparison, ax: Axes | None) -> Axes:
     if not shown:
         raise SolveError(f"the comparison has nothing to draw: no solver returned a finite {name} or bound")
     ax = axes_or_new(ax, 6.4, 1.2 + 0.35 * len(shown))
-    for y, (_, m) in enumerate(shown):
-        colour = CURVES[y % len(CURVES)]
+    styles = styles_of(comparison.results)
+    for y, (title, m) in enumerate(shown):
+        colour = styles[title].colour
         value = m.get(name)
         ends = [e for e in (m.get("lower bound", value), m.get("upper bound")) if e is not None and math.isfinite(e)]
         if len(ends) == 2:
             ax.plot(ends, (y, y), color=colour, linewidth=2, alpha=0.5, marker="|", markersize=9)
         if value is not None and math.isfinite(value):
-            ax.plot(value, y, marker="o", color=colour)
+            ax.plot(value, y, marker=styles[title].marker, color=colour)
     ax.set_yticks(range(len(shown)), [plain(title) for title, _ in shown])
     ax.set(xlabel=name, ylim=(len(shown) - 0.5, -0.5))
     return tidy(ax, comparison.heading())

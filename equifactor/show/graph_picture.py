@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.show.canvas import CURVES, FAINT, INK, axes_or_new, matplotlib, plain, tidy
+from equifactor.show.canvas import CURVES, FAINT, INK, LINE, axes_or_new, matplotlib, plain, tidy
 from equifactor.show.graph_display import counted
 from equifactor.show.graph_layout import Places, places_in, places_of
 from equifactor.show.grid_shapes import grid_of
+from equifactor.show.network_picture import draw_network, kind_squares, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
 
 MOST_VARIABLES = 500  # variables of a graph that is drawn node by node, unless it is a grid. Chosen by hand.
@@ -25,9 +25,6 @@ _MOST_NODES = 3000  # variables and factors of three or more variables, which ar
 _BORDER = 0.6  # margin around the drawing, in units of the layout, where neighbours are about 1 apart
 _NAME_INSIDE = 4  # characters of a name that fits into a disc
 _BESIDE = np.array([-0.28, 0.3])  # offset from a variable to the square of a factor over this variable alone
-_ABOVE = np.array([-0.28, -0.3])  # the same offset in a network, whose arrows point down
-_LAYERS = np.array([1.7, 1.2])  # scale of a network's layout, to make room for the names beside the discs
-_LINE = "#718096"
 
 
 def draw_graph(graph: FactorGraph, ax: Axes | None, children_of: Callable[[FactorGraph], Sequence[int] | None]) -> Axes:
@@ -45,24 +42,20 @@ def draw_graph(graph: FactorGraph, ax: Axes | None, children_of: Callable[[Facto
         return _degrees(graph, ax)
     children = children_of(graph) if grid is None else None
     at = places_of(graph, children, compact=True) if grid is None else places_in(grid, graph.structure)
-    if children is not None:
-        at = Places(at.kind, at.variables * _LAYERS, at.factors * _LAYERS)
+    if at.routes is not None:
+        return draw_network(graph, at, at.routes, children or (), ax)
     corners = np.vstack((at.variables, at.factors[graph.structure.arity > 0])) if graph.num_vars else np.zeros((1, 2))
     low, high = corners.min(axis=0) - _BORDER, corners.max(axis=0) + _BORDER
-    ax = tidy(axes_or_new(ax, *np.clip(0.4 + 0.75 * (high - low), 2.0, 9.0)), _title(graph))
+    ax = tidy(axes_or_new(ax, *np.clip(0.4 + 0.75 * (high - low), 2.0, 9.0)), title_of(graph))
     small = graph.num_vars <= _WITH_NAMES
     _edges(ax, graph, at, children if small else None)
-    _factors(ax, graph, at, small, _BESIDE if children is None else _ABOVE)
+    _factors(ax, graph, at, small)
     _variables(ax, graph, at)
     if small:
-        _names(ax, graph, at, beside=children is not None)
+        _names(ax, graph, at)
     ax.set(aspect="equal", xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(high[1], low[1]))  # Row 0 is at the top.
     ax.spines[:].set_visible(False)
     return ax
-
-
-def _title(graph: FactorGraph) -> str:
-    return graph.name or f"{counted(graph.num_vars, 'variable')}, {counted(graph.num_factors, 'factor')}"
 
 
 def _edges(ax: Axes, graph: FactorGraph, at: Places, children: Sequence[int] | None) -> None:
@@ -76,39 +69,27 @@ def _edges(ax: Axes, graph: FactorGraph, at: Places, children: Sequence[int] | N
     if at.kind == "grid":
         drawn &= np.abs(ends[:, 0] - ends[:, 1]).sum(axis=1) <= 0.5
     lines = matplotlib("collections").LineCollection
-    ax.add_collection(lines(list(ends[drawn]), colors=_LINE, linewidths=0.9, zorder=1))
+    ax.add_collection(lines(list(ends[drawn]), colors=LINE, linewidths=0.9, zorder=1))
     if children is None:
         return
-    arrow = {"arrowstyle": "-|>", "color": _LINE, "shrinkA": 0, "shrinkB": 10, "linewidth": 0.9}
+    arrow = {"arrowstyle": "-|>", "color": LINE, "shrinkA": 0, "shrinkB": 10, "linewidth": 0.9}
     for e in np.flatnonzero(drawn & (s.scope_vars == np.array(children)[s.factor_of_edge])).tolist():
         ax.annotate("", xy=ends[e, 1], xytext=ends[e, 0], arrowprops=arrow, zorder=1)
 
 
-def _factors(ax: Axes, graph: FactorGraph, at: Places, small: bool, apart: FloatArray) -> None:
-    """Draw a square for each factor, coloured by kind, with a legend if any factor is not a dense table.
-
-    The factor of a single variable hangs beside it, at the offset `apart`.
-    """
+def _factors(ax: Axes, graph: FactorGraph, at: Places, small: bool) -> None:
+    """Draw a square for each factor, coloured by kind; the factor of a single variable hangs beside it."""
     s = graph.structure
-    kinds = np.zeros(s.num_factors, int) if s.kinds is None else s.kinds.kind
     drawn = s.arity > 1
-    if at.kind == "grid":  # A square on every line would hide a large grid.
-        drawn &= (kinds > 0) | small
+    if at.kind == "grid" and not small:  # A square on every line would hide a large grid.
+        drawn &= False if s.kinds is None else s.kinds.kind > 0
     where = at.factors.copy()
     if small and at.kind != "grid":
         drawn |= s.arity == 1
         own = at.variables[s.scope_vars[s.scope_ptr[:-1][s.arity == 1]]]
-        where[s.arity == 1] = own + apart
-        ax.plot(*np.stack((own, own + apart)).transpose(2, 0, 1), color=_LINE, linewidth=0.9, zorder=1)
-    for kind in np.unique(kinds[drawn]).tolist():
-        mine = where[drawn & (kinds == kind)]
-        colour = INK if kind == 0 else CURVES[(kind - 1) % len(CURVES)]
-        ax.scatter(
-            mine[:, 0], mine[:, 1], marker="s", s=34 if small else 8, color=colour, linewidths=0, zorder=2,
-            label="table" if s.kinds is None else s.kinds.name(kind),
-        )  # fmt: skip
-    if np.any(kinds[drawn]):
-        ax.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        where[s.arity == 1] = own + _BESIDE
+        ax.plot(*np.stack((own, own + _BESIDE)).transpose(2, 0, 1), color=LINE, linewidth=0.9, zorder=1)
+    kind_squares(ax, graph, where, drawn, 34 if small else 8)
 
 
 def _variables(ax: Axes, graph: FactorGraph, at: Places) -> None:
@@ -121,10 +102,9 @@ def _variables(ax: Axes, graph: FactorGraph, at: Places) -> None:
     ax.scatter(x, y, s=size, c=colours, edgecolors=INK, linewidths=1.1 if size > 60 else 0.7, zorder=3, clip_on=False)
 
 
-def _names(ax: Axes, graph: FactorGraph, at: Places, beside: bool) -> None:
-    """Write names inside the discs if they fit, otherwise above, or beside if arrows come from above."""
+def _names(ax: Axes, graph: FactorGraph, at: Places) -> None:
+    """Write names inside the discs if they fit, otherwise above."""
     outside: dict[str, Any] = {"textcoords": "offset points", "fontsize": 9, "color": INK, "zorder": 4}
-    outside |= {"xytext": (13, 0), "va": "center"} if beside else {"xytext": (0, 12), "va": "bottom", "ha": "center"}
     paper = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.4}
     for i, place in enumerate(at.variables.tolist()):
         name = plain(graph.structure.variable_name(i))
@@ -132,7 +112,7 @@ def _names(ax: Axes, graph: FactorGraph, at: Places, beside: bool) -> None:
             size = 9 if len(name) <= 3 else 7.5
             ax.text(place[0], place[1], name, ha="center", va="center", fontsize=size, color=INK, zorder=4)
         else:
-            ax.annotate(name, place, bbox=paper, **outside)
+            ax.annotate(name, place, (0, 12), va="bottom", ha="center", bbox=paper, **outside)
 
 
 def _degrees(graph: FactorGraph, ax: Axes | None) -> Axes:

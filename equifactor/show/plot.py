@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.show.canvas import CURVES, INK, axes_or_new, matplotlib, on_spins, plain, spin_colours
+from equifactor.show.canvas import INK, axes_or_new, legend, matplotlib, on_spins, plain, spin_colours
+from equifactor.show.palette import styles_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
 
-_AGREE, _DIFFER = "#3d4852", "#d69e2e"  # colours of neighbours that prefer equal states, and of those that do not
+_AGREE, _DIFFER = "#171f2e", "#cc7d5c"  # colours of neighbours that prefer equal states, and of those that do not
+_SURE = 1.96  # standard deviations on either side of the mean that hold 95 % of a normal distribution
 _WRONG = 0.1  # absolute error of a marginal above which the variable gets a ring
 
 
@@ -79,9 +81,11 @@ def plot_error_rates(
     log_x: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw error rates with their binomial standard errors on a logarithmic axis, one curve per title.
+    """Draw error rates with their 95 % confidence intervals on a logarithmic axis, one curve per title.
 
-    A point without any errors is an open triangle at the rate that is excluded with 95 % confidence.
+    The intervals are Wilson's, which are not symmetric and never reach 0. A point without any errors is an open
+    triangle at the rate that is excluded with 95 % confidence. A title that is the text of a solver has the colour and
+    the marker of this solver in all pictures.
 
     Args:
         curves: by title, points (where, shots, errors); `where` is a noise rate or a signal-to-noise ratio.
@@ -96,23 +100,33 @@ def plot_error_rates(
     if not any(curves.values()):
         raise ModelError("plot_error_rates has no error rates to draw: `curves` holds no points")
     ax = axes_or_new(ax, 5.6, 4.2)
-    for n, (title, points) in enumerate(curves.items()):
-        colour = CURVES[n % len(CURVES)]
+    styles = styles_of(curves)
+    for title, points in curves.items():
+        if not points:
+            continue
+        colour, marker, dashes = styles[title]
         at, shots, errors = (np.array(column, float) for column in zip(*sorted(points), strict=True))
-        rate = errors / shots
-        seen = errors > 0
-        spread = np.sqrt(rate * (1.0 - rate) / shots)[seen]
+        rate, seen = errors / shots, errors > 0
+        low, high = confidence_limits(errors[seen], shots[seen])
         ax.errorbar(
-            at[seen], rate[seen], np.minimum(spread, 0.99 * rate[seen]),
-            color=colour, marker="o", markersize=4, linewidth=1.4, capsize=2, label=plain(title),
+            at[seen], rate[seen], np.maximum((rate[seen] - low, high - rate[seen]), 0.0), color=colour, marker=marker,
+            markersize=5, linestyle=dashes, linewidth=1.4, capsize=2, label=plain(title),
         )  # fmt: skip
         # With 0 errors in n shots, a rate of 3 / n is excluded with 95 % confidence: (1 - 3 / n)^n < 0.05.
         ax.plot(at[~seen], 3.0 / shots[~seen], color=colour, marker="v", markerfacecolor="white", linestyle="none")
     ax.set(xlabel=x, ylabel=y, yscale="log", xscale="log" if log_x else "linear")
     ax.grid(True, which="both", color="#e2e8f0", linewidth=0.6)
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=9, labelcolor=INK)
+    legend(ax)
     return ax
+
+
+def confidence_limits(errors: FloatArray, shots: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the limits of Wilson's 95 % confidence intervals of the rates `errors / shots`."""
+    rate, z2 = errors / shots, _SURE**2 / shots
+    middle = (rate + z2 / 2) / (1 + z2)
+    half = np.sqrt(rate * (1 - rate) * z2 + z2**2 / 4) / (1 + z2)
+    return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
 
 
 def coupling(log_table: FloatArray) -> float:

@@ -22,6 +22,7 @@ from equifactor.page.page_server import PageServer
 from equifactor.page.results_page import ResultsFolder
 from equifactor.page.training_page import TrainingLogs
 from equifactor.page.viewer import Page, Viewer
+from equifactor.show.palette import LIGHT, MARKERS, SOLVERS
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
@@ -158,6 +159,81 @@ def test_solvers_iterations_plan_and_symmetries(browser: Browser) -> None:
         browser.click("#tab-inspect")
         assert browser.run("return document.querySelector('#colour-by').value") == "marginal"
     browser.complaints()  # The refused solver is one of them.
+
+
+def run_iterations(browser: Browser, solver: str) -> str:
+    """Run one solver in the panel of iterations; what the panel says about its end."""
+    browser.click("#tab-iterations")
+    boxes = "document.querySelectorAll('#panel-iterations form input')"
+    browser.wait(f"return {boxes}.length === 2 && !document.querySelector('#panel-iterations .busy')")
+    browser.run(f"const [a, b] = {boxes}; a.value = arguments[0]; b.value = ''; a.form.requestSubmit()", solver)
+    text: str = browser.wait(
+        "const told = document.querySelector('#panel-iterations .verdict')?.textContent;"
+        "return !document.querySelector('#panel-iterations .busy') && told?.startsWith(arguments[0] + ' ') && told",
+        solver,
+    )
+    return text
+
+
+def test_panels_agree_on_how_a_solver_ended(browser: Browser) -> None:
+    graph = ef.generators.ising_grid(4, 4, seed=1)
+    end = ef.solve(graph, "MAR", "bp(damping=0.5)").iterations
+    assert end is not None
+    session = ModelSession(graph)
+    limit = 3 * end // 4
+    early = f"bp(damping=0.5,iterations={limit})"  # Its residual is small, and its status is iteration-limit.
+    assert session.trace({"solver": early})["residuals"][-1] < 1e-3
+    with served(session) as url:
+        browser.open(url)
+        assert f"had not converged at its limit of {limit} iterations" in run_iterations(browser, early)
+        assert f"converged after {end} iterations" in run_iterations(browser, "bp(damping=0.5)")
+        long = "bp(damping=0.999,iterations=9000)"
+        assert "had not converged by iteration 200, the last one shown" in run_iterations(browser, long)
+
+
+def test_a_solver_has_one_colour_and_one_marker(browser: Browser) -> None:
+    keys = "return Object.fromEntries([...document.querySelectorAll(`${arguments[0]} .key`)].map(key => ["
+    keys += "(key.nextElementSibling ?? key.parentNode).textContent, key.dataset.marker + key.dataset.colour]))"
+    with served(quick_session(ef.generators.ising_grid(4, 4, seed=1))) as url:
+        browser.open(url)
+        browser.click("#tab-solvers")
+        for solver in ("trw", "bp"):
+            browser.run("document.querySelector('[aria-label=\"Another solver\"]').focus()")
+            browser.keys(*solver, ENTER)
+        browser.wait("return document.querySelectorAll('.solver dl').length === 3")
+        listed = browser.run(keys, "#panel-solvers")
+        assert listed.keys() == {"exact", "trw", "bp"}
+        assert len(set(listed.values())) == 3
+        choose(browser, 5)
+        assert browser.run(keys, "#panel-inspect") == listed
+        run_iterations(browser, "bp")
+        assert set(browser.run(keys, "#panel-iterations").items()) == {("bp", listed["bp"])}
+        number = SOLVERS["bp"]
+        assert listed["bp"] == MARKERS[number] + LIGHT[number]
+
+
+def test_a_plan_without_an_order_is_a_bound(browser: Browser) -> None:
+    with served(ModelSession(ef.generators.ising_grid(40, 40, seed=0), solver="bp")) as url:
+        browser.open(url)
+        browser.click("#tab-plan")
+        figures = browser.wait(
+            "const all = [...document.querySelectorAll('#panel-plan .figures dd')].map(dd => dd.textContent);"
+            "return all.length && all"
+        )
+        assert all(text.startswith("\u2265 ") for text in figures)
+
+
+def test_the_tip_follows_the_answers_and_the_view(browser: Browser) -> None:
+    with served(quick_session(sprinkler())) as url:
+        browser.open(url)
+        choose(browser, 1)
+        tip = "const tip = document.querySelector('.tip'); return !tip.hidden && tip.textContent"
+        before = browser.wait(tip)
+        assert before.startswith("rain")
+        browser.keys("2")
+        assert browser.wait(tip.replace("tip.textContent", "tip.textContent === 'rainyes 1.0000'"))
+        browser.keys("+")
+        browser.wait("return document.querySelector('.tip').hidden")
 
 
 def test_a_grid_of_6400_variables_is_fluid(browser: Browser) -> None:

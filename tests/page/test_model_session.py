@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from page_client import HOSTILE, Client
 
 import equifactor as ef
 import equifactor.solving.registry
-from equifactor import FactorGraph
+from equifactor import FactorGraph, Status, Task
+from equifactor.graph.marginals import Marginals
 from equifactor.page.model_session import ModelSession
 from equifactor.page.viewer import Page
+from equifactor.solvers import Estimate, GraphSolver, SolveContext
 
 Serve = Callable[[Page], Client]
 
@@ -36,7 +39,7 @@ def test_session(client: Client) -> None:
 def test_graph(client: Client, network: FactorGraph) -> None:
     graph = client.get("graph")
     assert graph["directed"]
-    assert graph["layout"] == "tree"
+    assert graph["layout"] == "layers"
     assert graph["variables"]["names"] == ["rain", "sprinkler\u202e", HOSTILE]
     assert graph["variables"]["states"] == [["no", "yes"], ["off", "on"], ["dry", 'wet "very"', "'soaked"]]
     assert graph["factors"]["ptr"] == [0, 1, 3, 6]
@@ -187,3 +190,44 @@ def test_solvers_of_the_user_are_offered(network: FactorGraph, monkeypatch: pyte
     monkeypatch.setitem(equifactor.solving.registry._REGISTRY, "mine", ef.solvers.parse_solver("bp").__class__)
     assert "mine" in ModelSession(network).solvers
     assert ModelSession(network, solver="bp(damping=0.3)").solvers[0] == "bp(damping=0.3)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Late(GraphSolver):
+    """Ends at its time limit, with marginals if it is told to."""
+
+    name = "late"
+    marginals: bool = False
+
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        p = Marginals(np.full(graph.structure.state_ptr[-1], 0.5), graph.structure.state_ptr)
+        return Estimate(status=Status.TIME_LIMIT, marginals=p if self.marginals else None)
+
+
+def test_no_answer_is_not_called_the_best_so_far(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(equifactor.solving.registry._REGISTRY, "late", Late)
+    nothing = client.post("solve", solver="late", seconds=3)
+    assert (nothing["marginals"], nothing["log_z"]) == (None, None)
+    assert nothing["message"].startswith("The time limit of 3 s ran out before there was an answer.")
+    some = client.post("solve", solver="late(marginals=true)")
+    assert "best answer so far" in some["message"]
+    assert some["message"].endswith("There is no estimate of ln Z.")
+
+
+def test_an_unfinished_plan_is_marked_as_a_bound(client: Client, serve: Serve) -> None:
+    assert client.post("plan")["finished"]
+    assert not serve(ModelSession(ef.generators.ising_grid(40, 40, seed=0))).post("plan")["finished"]
+
+
+def test_a_trace_ends_as_the_solver_does(serve: Serve) -> None:
+    graph = ef.generators.ising_grid(4, 4, seed=1)
+    client = serve(ModelSession(graph))
+    for solver in ("bp(damping=0.5)", "bp", "bp(iterations=7)", "meanfield"):
+        expected = ef.solve(graph, "MAR", solver)
+        trace = client.post("trace", solver=solver, iterations=2000)
+        assert (trace["status"], trace["complete"]) == (expected.status, True)
+    full = ef.solve(graph, "MAR", "bp(damping=0.5)")
+    exactly = client.post("trace", solver="bp(damping=0.5)", iterations=full.iterations)
+    assert (exactly["status"], exactly["complete"]) == ("converged", True)
+    fewer = client.post("trace", solver="bp(damping=0.5)", iterations=full.iterations - 1)
+    assert (fewer["status"], fewer["complete"]) == ("iteration-limit", False)

@@ -11,6 +11,8 @@ from page_client import HOSTILE
 
 import equifactor as ef
 from equifactor import FactorGraph
+from equifactor.cli import main
+from equifactor.formats import write_graph
 from equifactor.page import page_export
 from equifactor.page.model_session import ModelSession
 from equifactor.page.page_export import export, joined_modules, one_file
@@ -78,3 +80,25 @@ def test_scripts_and_style_are_put_in(tmp_path: Path, monkeypatch: pytest.Monkey
     assert data_of(text) == {"name": HOSTILE}
     order = [text.index(part) for part in ("<style>", "<p>", "equifactor-data", "const d", "function b", "</body>")]
     assert order == sorted(order)
+
+
+def test_a_loaded_machine_still_gets_the_first_answer_and_a_sentence(
+    network: FactorGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(page_export, "_SECONDS", 0.0)
+    model, target = tmp_path / "rain.bif", tmp_path / "page.html"
+    write_graph(network, model)
+    assert main(["view", str(model), "--solver", "brute", "--export", str(target)]) == 0
+    assert list(data_of(target.read_text(encoding="utf-8"))["solve"]) == ['["brute",[]]']
+    told = capsys.readouterr().err
+    assert re.search(r"the file lacks [\d,]+ of [\d,]+ answers, because their time of 0 s was over", told)
+
+
+def test_an_export_reports_solvers_without_an_answer(
+    network: FactorGraph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ModelSession, "solvers", ["mplp", "exact"])
+    lacks = export(Viewer(ModelSession(network)), str(tmp_path / "page.html"))
+    assert lacks == ["mplp has no answer: mplp cannot do MAR; it does MAP"]
+    monkeypatch.setattr(ModelSession, "solvers", ["exact"])
+    assert export(Viewer(ModelSession(network)), str(tmp_path / "page.html")) == []

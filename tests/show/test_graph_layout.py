@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from layered_networks import fan_network, random_network
 
 import equifactor as ef
 from equifactor import FactorGraph
+from equifactor.graph.parents import children_of
 from equifactor.show.graph_layout import places_of
+from equifactor.show.layered_layout import BELOW, LETTER
 
 PAIR = [[2.0, 1.0], [1.0, 2.0]]
 
@@ -104,3 +107,35 @@ def test_dense_graphs_have_room() -> None:
     assert 0.4 < np.prod(np.ptp(places.variables, axis=0)) / 40 < 0.6  # a square of side 0.7 per node
     two = places_of(of_pairs(5, [(0, 1), (2, 3), (3, 4), (4, 2)]))
     assert np.ptp(two.variables, axis=0).max() < 8
+
+
+@pytest.mark.parametrize("graph", [fan_network(), *(random_network(25, seed) for seed in range(4))])
+def test_layers_have_room_for_names_and_for_lines(graph: FactorGraph) -> None:
+    children = children_of(graph)
+    assert children is not None
+    places = places_of(graph, children)
+    assert places.kind == "layers"
+    assert places.routes is not None
+    s, at = graph.structure, places.variables
+    half = np.array([max(len(s.variable_name(i)) * LETTER / 2, 0.3) for i in range(s.num_vars)])
+    boxes = np.stack((at[:, 0] - half, at[:, 1] - 0.3, at[:, 0] + half, at[:, 1] + BELOW), axis=1)
+    for i, (left, top, right, bottom) in enumerate(boxes):
+        others = np.delete(boxes, i, axis=0)
+        across = (others[:, 0] < right) & (others[:, 2] > left)
+        assert not np.any(across & (others[:, 1] < bottom) & (others[:, 3] > top)), s.variable_name(i)
+    for e, route in enumerate(places.routes):
+        assert np.all(np.diff(route[:, 1]) >= 0)
+        for (x, y), (_, down) in zip(route[::2].tolist(), route[1::2].tolist(), strict=True):  # pieces within rows
+            inside = (boxes[:, 0] < x) & (boxes[:, 2] > x) & (boxes[:, 1] < down) & (boxes[:, 3] > y)
+            inside[s.scope_vars[e]] = False
+            assert not inside.any()
+    for a in np.flatnonzero(s.arity > 1).tolist():
+        parents = [i for i in s.scope(a).tolist() if i != children[a]]
+        assert at[parents, 1].max() < places.factors[a, 1] < at[children[a], 1]
+    np.testing.assert_array_equal(at, places_of(graph, children).variables)
+
+
+def test_wide_rows_are_split() -> None:
+    graph = fan_network()
+    width, height = np.ptp(places_of(graph, children_of(graph)).variables, axis=0)
+    assert width < 1.8 * height  # 17 names of 18 letters side by side would be 55 wide

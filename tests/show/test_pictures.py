@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from hostile_names import hostile_graph
+from layered_networks import fan_network
 
 import equifactor as ef
 from equifactor.show.grid_shapes import grid_of
@@ -43,6 +44,15 @@ def test_graphs_of_all_sizes_and_kinds() -> None:
     drawn(ef.FactorGraph([]).plot())
     drawn(ef.FactorGraph([2] * 70, [([i, i + 1, i + 2], ef.Parity()) for i in range(68)]).plot())
     assert len(ef.generators.ising_grid(3, 3).plot().texts) == 9
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_names_of_a_network_do_not_overlap(given: bool) -> None:
+    ax = fan_network().plot(ax=pyplot.subplots(figsize=(5, 4))[1] if given else None)
+    drawn(ax)
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert len(boxes) == 26
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 def test_large_graphs_are_counted_and_large_grids_drawn() -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import inspect
+
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, ModelError, solve
+from equifactor import FactorGraph, ModelError, Result, solve
 from equifactor.generators import ising_grid
-from equifactor.show.plot import coupling, plot_grid
+from equifactor.questions.comparison import Comparison
+from equifactor.show.plot import confidence_limits, coupling, plot_error_rates, plot_grid
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -36,3 +39,31 @@ def test_what_cannot_be_drawn() -> None:
         plot_grid(graph, 1, 2, {})
     with pytest.raises(ModelError, match="no marginals"):
         plot_grid(FactorGraph([2, 2]), 1, 2, {})
+
+
+def test_error_bars_are_asymmetric_intervals() -> None:
+    low, high = confidence_limits(np.array([1.0, 50.0, 100.0]), np.array([100.0, 100.0, 100.0]))
+    np.testing.assert_allclose(low, [0.00177, 0.40383, 0.96300], atol=1e-5)  # Wilson's intervals, as R's prop.test
+    np.testing.assert_allclose(high, [0.05449, 0.59617, 1.0], atol=1e-5)
+    ax = plot_error_rates({"bp": [(0.1, 100, 1), (0.2, 100, 100), (0.3, 100, 0)], "relay": []})
+    (bars,) = ax.containers
+    _, _, (lines,) = bars.lines
+    below, above = np.abs(np.diff(np.insert(lines.get_segments()[0][:, 1], 1, 0.01)))
+    assert above > 4 * below > 0
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize(("count", "beside"), [(6, False), (7, True)])
+def test_long_legends_stand_beside_the_axes(count: int, beside: bool) -> None:
+    ax = plot_error_rates({f"d = {n}": [(0.1, 100, 5), (0.2, 100, 9)] for n in range(count)})
+    ax.figure.canvas.draw()
+    legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert (legend.x0 >= axes.x1) == beside
+    assert len({line.get_marker() for line in ax.lines if line.get_marker() not in ("_", "v")}) >= count - 1
+
+
+def test_every_plot_returns_axes() -> None:
+    from equifactor.answers import TrainingLog
+
+    calls = [FactorGraph.plot, Result.plot, Comparison.plot, TrainingLog.plot, plot_grid, plot_error_rates]
+    assert {inspect.signature(call).return_annotation for call in calls} == {"Axes"}

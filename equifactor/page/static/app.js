@@ -4,6 +4,7 @@ import { fetchJson, postJson } from "./api.js";
 import { element, fill } from "./dom.js";
 import { helpDialog } from "./help.js";
 import { modelView } from "./modelView.js";
+import { setPalette } from "./palette.js";
 import { resultsView } from "./results.js";
 import { state } from "./store.js";
 import { themeSwitch } from "./theme.js";
@@ -17,7 +18,8 @@ async function start() {
   helpDialog(document.getElementById("help"), document.getElementById("help-dialog"));
   try {
     state.session = await fetchJson("api/session");
-    const { title, mode, back } = state.session;
+    const { title, mode, back, palette, solvers } = state.session;
+    setPalette(palette, solvers);
     document.title = `${title} · equifactor`;
     document.querySelector("#title bdi").textContent = title;
     backButton(Boolean(back));

@@ -3,7 +3,7 @@
 import { element, nameOf } from "./dom.js";
 import { canObserve, observe } from "./evidence.js";
 import { formatProbability } from "./format.js";
-import { hueOf } from "./colours.js";
+import { solverColour, solverKey } from "./marks.js";
 import { stateColour } from "./paint.js";
 import { shownRun, state } from "./store.js";
 
@@ -60,7 +60,7 @@ export class StateBars {
   #row(name, index) {
     const many = this.runs.length > 1;
     const fills = this.runs.map((run) => {
-      const colour = many ? hueOf(state.runs.indexOf(run)) : stateColour(this.variable, index);
+      const colour = many ? solverColour(run.text) : stateColour(this.variable, index);
       return element("span", { class: "fill", style: { "background-color": colour, transform: "scaleX(0)" } });
     });
     const numbers = many ? fills.map(() => element("small", { class: "muted" })) : [];
@@ -90,13 +90,6 @@ export function solverKeys() {
   return element(
     "div",
     { class: "keys" },
-    runs.map((run) =>
-      element(
-        "span",
-        {},
-        element("span", { class: "swatch", style: { "background-color": hueOf(state.runs.indexOf(run)) } }),
-        nameOf(run.text, { class: "clip mono" }),
-      ),
-    ),
+    runs.map((run) => element("span", {}, solverKey(run.text), nameOf(run.text, { class: "clip mono" }))),
   );
 }

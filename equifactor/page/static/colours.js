@@ -2,11 +2,7 @@
  * Colours mixed in OKLab, where equal steps look equal (formulae by Björn Ottosson, 2020).
  */
 
-/** Ten colours that most people can distinguish, for states, orbits, solvers and runs. */
-const HUES = {
-  light: ["#3567c9", "#d9722e", "#2a9d77", "#b4429a", "#c9a31b", "#7a5cd1", "#c8463f", "#3a9bb8", "#7c8a2e", "#8a6a55"],
-  dark: ["#6f9cf5", "#ee9355", "#55c79c", "#da78c2", "#e3c550", "#a58df0", "#ef7d75", "#67c3de", "#b0c05a", "#bf9e87"],
-};
+import { paletteColours } from "./palette.js";
 
 /** Ends and middles of the scales. The middle of a diverging scale is pale, so that decided states stand out. */
 const STOPS = {
@@ -29,9 +25,9 @@ export function currentTheme() {
   return document.documentElement.dataset.theme === "dark" ? "dark" : "light";
 }
 
-/** The colour with number `index`; after the tenth, hues at steps of the golden angle. */
+/** The colour with number `index`, for states, orbits and solvers; beyond the eighth, hues by the golden angle. */
 export function hueOf(index) {
-  const hues = HUES[currentTheme()];
+  const hues = paletteColours(currentTheme());
   if (index < hues.length) return hues[index];
   const turn = (index * 137.508 * Math.PI) / 180;
   return fromOklab(currentTheme() === "dark" ? 0.76 : 0.6, 0.11 * Math.cos(turn), 0.11 * Math.sin(turn));

@@ -1,13 +1,15 @@
 /** Curves drawn by uPlot (vendor/), in the colours of the page and with its own legend. */
 
-import { hueOf } from "./colours.js";
 import { cssColour, element, nameOf } from "./dom.js";
 import { formatTick } from "./format.js";
+import { drawMarker, solverColour, solverKey } from "./marks.js";
+import { styleOf } from "./palette.js";
 
 const HEIGHT = 210; // Default height of a chart in pixels.
+const BETWEEN_MARKERS = 70; // Pixels between two markers of a curve, at least. Chosen by hand.
 
 /**
- * @typedef {{label: string, x: number[], y: (number|null)[], colour?: string, points?: boolean}} Series
+ * @typedef {{label: string, x: number[], y: (number|null)[], points?: boolean}} Series the label has a style
  * @typedef {{series: Series[], logX?: boolean, logY?: boolean, xLabel: string, yLabel: string, height?: number,
  *   rangeY?: number[], cursor?: () => number, onPick?: (x: number) => void}} CurveOptions
  *   `cursor` returns the position of a vertical line.
@@ -36,14 +38,7 @@ export class Curves {
     this.plot = null;
     const width = this.place.clientWidth;
     this.keys.replaceChildren(
-      ...series.map((one, i) =>
-        element(
-          "span",
-          {},
-          element("span", { class: "swatch", style: { "background-color": one.colour ?? hueOf(i) } }),
-          nameOf(one.label, { class: "clip" }),
-        ),
-      ),
+      ...series.map((one) => element("span", {}, solverKey(one.label), nameOf(one.label, { class: "clip" }))),
     );
     if (!width || !series.some((one) => one.x.length)) return;
     this.plot = new uPlot(this.#settings(width), alignedData(series, this.options), this.place);
@@ -90,16 +85,37 @@ export class Curves {
       ],
       series: [
         {},
-        ...series.map((one, i) => ({
+        ...series.map((one) => ({
           label: one.label,
-          stroke: one.colour ?? hueOf(i),
+          stroke: solverColour(one.label),
+          dash: styleOf(one.label).dash ?? undefined,
           width: 1.75,
           spanGaps: true,
-          points: { show: one.points ?? one.x.length < 3, size: 6 },
+          points: { show: false },
         })),
       ],
-      hooks: { draw: [(plot) => this.#drawCursor(plot)], ready: [(plot) => this.#listen(plot)] },
+      hooks: {
+        draw: [(plot) => this.#drawMarkers(plot), (plot) => this.#drawCursor(plot)],
+        ready: [(plot) => this.#listen(plot)],
+      },
     };
+  }
+
+  /** Markers tell curves apart without colours. A curve of many points has only some of them. */
+  #drawMarkers(plot) {
+    const [places, ...columns] = plot.data;
+    const ratio = devicePixelRatio;
+    columns.forEach((values, i) => {
+      const { label, points } = this.options.series[i];
+      let last = -Infinity;
+      places.forEach((place, k) => {
+        if (values[k] === null || values[k] === undefined) return;
+        const x = plot.valToPos(place, "x", true);
+        if (!points && x - last < BETWEEN_MARKERS * ratio) return;
+        last = x;
+        drawMarker(plot.ctx, label, x, plot.valToPos(values[k], "y", true), 3.6 * ratio);
+      });
+    });
   }
 
   #drawCursor(plot) {

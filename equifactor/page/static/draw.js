@@ -19,7 +19,8 @@ const FACTORS_FROM = 15; // Pixels per unit from which factors are drawn. Chosen
 const TILES_BELOW = 11; // Pixels per unit below which a grid is drawn as an image. Chosen by hand.
 const NAMES_FROM = 25; // Pixels per unit from which names are drawn. Chosen by hand.
 const NAMES_IN_GRIDS_FROM = 64; // The same for grids, where a factor lies under each circle. Chosen by hand.
-const ARROW = 9; // Length of an arrow head in pixels.
+const NAMES_IN_LAYERS_FROM = 15; // The same for layers, which have room for names. Chosen by hand.
+const MOST_ARROW = 9; // Length of an arrow head in pixels, at most.
 
 /** The colours of the current theme, read once per theme rather than once per frame. */
 export function lookNow(model) {
@@ -54,7 +55,8 @@ function drawFactorGraph(context, camera, scene) {
   }
   const variables = visibleVariables(camera, model);
   drawVariables(context, camera, scene, variables);
-  if (camera.scale >= (model.layout === "grid" ? NAMES_IN_GRIDS_FROM : NAMES_FROM)) {
+  const namesFrom = { grid: NAMES_IN_GRIDS_FROM, layers: NAMES_IN_LAYERS_FROM }[model.layout] ?? NAMES_FROM;
+  if (camera.scale >= namesFrom) {
     drawNames(context, camera, scene, variables, variableRadius(camera));
   }
 }
@@ -103,6 +105,10 @@ function drawEdges(context, camera, { model, look }, factors) {
   const [left, top] = [camera.width / 2 - camera.x * scale, camera.height / 2 - camera.y * scale];
   const far = scale < FACTORS_FROM;
   for (const f of factors) {
+    if (model.routes) {
+      for (let e = ptr[f]; e < ptr[f + 1]; e++) traceRoute(path, camera, model.routes[e]);
+      continue;
+    }
     if (far && ptr[f + 1] - ptr[f] === 2) {
       // At this scale the factor is not drawn, so one line connects its two variables.
       path.moveTo(x[scope[ptr[f]]] * scale + left, y[scope[ptr[f]]] * scale + top);
@@ -119,17 +125,32 @@ function drawEdges(context, camera, { model, look }, factors) {
   context.stroke(path);
 }
 
+/** Adds a line in layers to a path: vertical in every row, and a curve from each row to the next. */
+function traceRoute(path, camera, route, above = 0, below = 0) {
+  const [x, y] = [(k) => camera.screenX(route[2 * k]), (k) => camera.screenY(route[2 * k + 1])];
+  const last = route.length / 2 - 1;
+  if (last < 1) return;
+  path.moveTo(x(0), y(0) + above);
+  path.lineTo(x(1), Math.max(y(1), y(0) + above));
+  for (let k = 1; k < last; k += 2) {
+    const middle = (y(k) + y(k + 1)) / 2;
+    path.bezierCurveTo(x(k), middle, x(k + 1), middle, x(k + 1), y(k + 1));
+    path.lineTo(x(k + 2), y(k + 2) - (k + 2 === last ? below : 0));
+  }
+}
+
 /** In a Bayesian network, an arrow points to the variable whose conditional distribution the factor is. */
 function drawArrows(context, camera, { model, look }, factors) {
   const path = new Path2D();
   const radius = variableRadius(camera) + 1;
+  const ARROW = Math.min(MOST_ARROW, 0.22 * camera.scale);
   for (const f of factors) {
     const child = model.children[f];
     const [px, py] = [camera.screenX(model.x[child]), camera.screenY(model.y[child])];
     const [dx, dy] = [px - camera.screenX(model.factorX[f]), py - camera.screenY(model.factorY[f])];
     const length = Math.hypot(dx, dy);
-    if (length < radius + ARROW) continue;
-    const [ux, uy] = [dx / length, dy / length];
+    if (length < radius + ARROW && !model.routes) continue;
+    const [ux, uy] = model.routes ? [0, 1] : [dx / length, dy / length]; // In layers, lines arrive from above.
     const [tipX, tipY] = [px - ux * radius, py - uy * radius];
     path.moveTo(tipX, tipY);
     path.lineTo(tipX - ux * ARROW - uy * ARROW * 0.45, tipY - uy * ARROW + ux * ARROW * 0.45);
@@ -230,6 +251,12 @@ function drawMessages(context, camera, { model, look }) {
     const [fromX, fromY] = [camera.screenX(model.factorX[factor]), camera.screenY(model.factorY[factor])];
     const [toX, toY] = [camera.screenX(model.x[variable]), camera.screenY(model.y[variable])];
     const length = Math.hypot(toX - fromX, toY - fromY);
+    const edge = model.routes ? model.scopeOf(factor).indexOf(variable) + model.ptr[factor] : -1;
+    if (model.routes?.[edge].length) {
+      const isChild = model.children[factor] === variable;
+      traceRoute(path, camera, model.routes[edge], isChild ? 0 : radius, isChild ? radius + 2 : 0);
+      continue;
+    }
     if (length === 0) {
       // A factor of one variable has no edge to draw: its variable gets a ring.
       addRing(path, camera, model, variable, radius + 3);

@@ -57,6 +57,8 @@ export class Model {
     this.layout = reply.layout;
     /** @type {?number[]} in a Bayesian network, the variable whose conditional distribution each factor is */
     this.children = factors.children ?? null;
+    /** @type {?number[][]} in layers, the points of the line of each pair of factor and variable, from top to bottom */
+    this.routes = factors.routes ?? null;
     this.mostStates = (this.common ? [this.common] : this.states).reduce(
       (most, names) => Math.max(most, names.length),
       0,
@@ -64,7 +66,7 @@ export class Model {
     this.allBinary = this.names.every((_, variable) => this.stateNames(variable).length === 2);
     this.kindNames = [...new Set(this.kinds)].sort();
     this.drawn = Uint8Array.from({ length: this.numFactors }, (_, f) => (this.arity(f) > 1 ? 1 : 0));
-    this.bounds = boundsOf(this.x, this.y);
+    this.bounds = boundsOf(...(this.routes ? outermost(this) : [this.x, this.y]));
     const size = cellSize(this.bounds, this.numVariables + this.numFactors);
     this.variableCells = new Cells(this.x, this.y, size);
     this.factorCells = new Cells(this.factorX, this.factorY, size);
@@ -136,6 +138,13 @@ function boundsOf(x, y) {
   const [left, right] = rangeOf(x);
   const [top, bottom] = rangeOf(y);
   return { left, right, top, bottom };
+}
+
+/** The points at which a drawing in layers may end: sides of names, and bends of lines. */
+function outermost({ names, x, y, routes }) {
+  const half = names.map((name) => Math.min(name.length, 18) * 0.09);
+  const bends = routes.flatMap((route) => route.filter((_, i) => i % 2 === 0));
+  return [[...x.map((place, v) => place - half[v]), ...x.map((place, v) => place + half[v]), ...bends], y];
 }
 
 function cellSize({ left, right, top, bottom }, nodes) {

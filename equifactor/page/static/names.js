@@ -3,11 +3,14 @@
 import { inkOn } from "./colours.js";
 import { shortened } from "./dom.js";
 
-const LABEL = 12; // Font size of names in pixels.
+const USUAL = 12; // Font size of names in pixels.
+const SMALLEST = 8; // Font size of names in layers, which shrink with the graph. Chosen by hand.
+const LETTER = 0.3; // Font size of names in layers, in units of the graph: they fit into the room of the layout.
 
 /** Draws names inside their circles if they fit, otherwise below or above if there is room. */
 export function drawNames(context, camera, { model, paint, look }, variables, radius) {
   const taken = [];
+  const LABEL = model.layout === "layers" ? Math.max(SMALLEST, Math.min(USUAL, LETTER * camera.scale)) : USUAL;
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.lineJoin = "round";

@@ -99,7 +99,10 @@ export function planPanel(panel, stage) {
 }
 
 function planFigures(plan) {
-  const figure = (term, value) => element("div", {}, element("dt", {}, term), element("dd", {}, value));
+  // The numbers of a plan without an order are those at which the search was abandoned.
+  const bound = plan.finished ? "" : "≥ ";
+  const figure = (term, value) =>
+    element("div", {}, element("dt", {}, term), element("dd", { "data-figure": term }, bound + value));
   return [
     figure("width", String(plan.width)),
     figure("largest table", formatCount(toNumber(plan.largest_table))),

@@ -64,13 +64,13 @@ const KNOWN_KINDS = {
   count: ["hexagon", 4],
   noisy_or: ["wedge", 2],
   potts: ["kite", 3],
-  truncated_linear: ["tower", 8],
+  truncated_linear: ["tower", 0],
 };
 
 /** @param {string} kind @returns {{outline: number[][], colour: string}} */
 export function shapeOf(kind, order = 0) {
   const names = Object.keys(OUTLINES);
-  const other = [names[1 + (order % (names.length - 1))], order % 10];
+  const other = [names[1 + (order % (names.length - 1))], order % 8];
   const [outline, hue] = Object.hasOwn(KNOWN_KINDS, kind) ? KNOWN_KINDS[kind] : other;
   return { outline: OUTLINES[outline], colour: hue < 0 ? cssColour("--muted") : hueOf(hue) };
 }

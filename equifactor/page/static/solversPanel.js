@@ -2,9 +2,9 @@
 
 import { isExport } from "./api.js";
 import { statusTone } from "./answer.js";
-import { hueOf } from "./colours.js";
 import { element, nameOf, refill } from "./dom.js";
 import { formatDifference, formatLog, formatSeconds, toNumber } from "./format.js";
+import { solverKey } from "./marks.js";
 import { largestDifference } from "./paint.js";
 import { addSolver, removeSolver, showSolver, solveAll } from "./solving.js";
 import { emit, on, state } from "./store.js";
@@ -54,7 +54,7 @@ function runCard(run, index) {
     element(
       "div",
       { class: "row" },
-      element("span", { class: "swatch", style: { "background-color": hueOf(index) } }),
+      solverKey(run.text),
       element(
         "button",
         {

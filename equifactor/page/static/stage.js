@@ -93,6 +93,8 @@ export class Stage {
     if (!this.paint) {
       this.paint = currentPaint();
       emit("painted", this.paint);
+      // The text under the pointer belongs to the colours, which have changed.
+      if (this.hovered) fill(this.tip, ...tipOf(this.hovered, this.paint));
     }
     const scene = { model, paint: this.paint, look: this.look };
     const { backing, camera } = this;
@@ -106,6 +108,7 @@ export class Stage {
 
   /** Handles a move of the view; when it stops, the graph is drawn exactly. */
   #moved() {
+    this.#hover(null); // The graph moves away from under the pointer.
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
       this.resting = 0;

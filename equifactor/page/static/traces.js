@@ -1,7 +1,6 @@
 /** Traces of iterative solvers: the default solvers, loading, and a sentence on how a run ended. */
 
 import { postJson, Refused, storedRuns } from "./api.js";
-import { hueOf } from "./colours.js";
 import { element, nameOf } from "./dom.js";
 import { evidenceBody } from "./evidence.js";
 import { formatDifference } from "./format.js";
@@ -9,7 +8,6 @@ import { mostProbable } from "./paint.js";
 import { state } from "./store.js";
 
 const ITERATIONS = 200; // Iterations of a run, at most. Chosen by hand.
-const SETTLED = 1e-3; // Residual below which a run counts as converged. Chosen by hand.
 const DEFAULTS = ["bp", "fe-net"];
 
 /** The two solvers to start with; an exported file may contain only others. */
@@ -40,25 +38,25 @@ export function beliefSeries(trace, variable, winner) {
   const same = trace.winners[variable] === winner;
   const isBinary = state.model.stateNames(variable).length === 2;
   const of = (p) => (same ? p : isBinary ? 1 - p : null);
-  const colour = hueOf(state.traces.indexOf(trace));
   return {
     label: trace.solver,
     x: trace.beliefs.map((_, t) => t + 1),
     y: trace.beliefs.map((row) => of(row[variable])),
-    colour,
   };
 }
 
-/** A sentence on how the run ended. */
-export function verdict({ solver, residuals, iterations, cycle }) {
-  const end = residuals.at(-1);
-  let about = ` has not converged after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
+/** A sentence on how the run ended, by the status of the solver itself, as in the other panels. */
+export function verdict({ solver, residuals, iterations, cycle, status, complete }) {
+  const end = `its last residual is ${formatDifference(residuals.at(-1))}.`;
+  let about = ` ended with the status ${status} after ${iterations} iterations; ${end}`;
   if (cycle) {
     about = ` does not converge: from iteration ${cycle.since + 1} on, it repeats every ${cycle.period} iterations.`;
-  } else if (iterations < ITERATIONS && end >= SETTLED) {
-    about = ` stopped after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
-  } else if (end < SETTLED) {
-    about = ` converged after ${iterations} iterations; its last residual is ${formatDifference(end)}.`;
+  } else if (!complete) {
+    about = ` had not converged by iteration ${iterations}, the last one shown; ${end}`;
+  } else if (status === "converged") {
+    about = ` converged after ${iterations} iterations; ${end}`;
+  } else if (status === "iteration-limit") {
+    about = ` had not converged at its limit of ${iterations} iterations; ${end}`;
   }
-  return element("p", { class: "note" }, nameOf(solver, { class: "mono" }), about);
+  return element("p", { class: "note verdict" }, nameOf(solver, { class: "mono" }), about);
 }

@@ -2,9 +2,9 @@
 
 import { fetchJson, isExport } from "./api.js";
 import { Curves } from "./curves.js";
-import { hueOf } from "./colours.js";
 import { element, fill, nameOf } from "./dom.js";
 import { formatCell, toNumber } from "./format.js";
+import { solverKey } from "./marks.js";
 import { on } from "./store.js";
 
 const PAUSE = 2000; // Milliseconds between two requests during a run. Chosen by hand.
@@ -61,11 +61,11 @@ function headParts(runs) {
     element(
       "ul",
       { class: "items" },
-      runs.map((run, i) =>
+      runs.map((run) =>
         element(
           "li",
           {},
-          element("span", { class: "swatch round", style: { "background-color": hueOf(i) } }),
+          solverKey(run.name),
           nameOf(run.name),
           element("span", { class: `chip ${run.done ? "good" : "warn"}` }, run.done ? "done" : "running"),
           element("span", { class: "end" }, bestText(run)),
@@ -93,7 +93,7 @@ function bestText(run) {
 function drawCharts(grid, charts, runs) {
   const columns = [...new Set(runs.flatMap((run) => run.columns))].filter((column) => !PLACES.includes(column));
   for (const column of columns) {
-    const series = runs.flatMap((run, i) => seriesOf(run, column, hueOf(i)));
+    const series = runs.flatMap((run) => seriesOf(run, column));
     if (!series.length) continue;
     const values = series.flatMap((one) => one.y).filter(Number.isFinite);
     if (charts.has(column)) {
@@ -114,12 +114,12 @@ function placeColumn(run) {
   return PLACES.find((name) => run.columns.includes(name));
 }
 
-function seriesOf(run, column, colour) {
+function seriesOf(run, column) {
   const at = run.columns.indexOf(column);
   const place = run.columns.indexOf(placeColumn(run));
   if (at < 0) return [];
   const rows = run.rows
     .map((row, i) => [place < 0 ? i : toNumber(row[place]), toNumber(row[at])])
     .filter(([, y]) => !Number.isNaN(y));
-  return rows.length ? [{ label: run.name, x: rows.map(([x]) => x), y: rows.map(([, y]) => y), colour }] : [];
+  return rows.length ? [{ label: run.name, x: rows.map(([x]) => x), y: rows.map(([, y]) => y) }] : [];
 }
