@@ -30,7 +30,7 @@ def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes |
     graph = result.graph
     if result.marginals is None and result.assignment is None:
         raise SolveError(
-            f"this {result.task} result has neither marginals nor an assignment to draw; its status is {result.status}"
+            f"This {result.task} result has neither marginals nor an assignment to draw; its status is {result.status}"
         )
     title = f"{result.task} by {result.solver}: {result.status}"
     grid = None if variables is not None else grid_of(graph)
@@ -38,7 +38,7 @@ def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes |
         return _image(result, grid, ax, title)
     if result.marginals is None:
         raise SolveError(
-            "an assignment can be drawn only if the model is a grid; result.states lists the states by name"
+            "An assignment can be drawn only if the model is a grid; result.states lists the states by name"
         )
     if variables is None:
         chosen = most_uncertain(result)

@@ -116,7 +116,7 @@ def test_a_joint_by_name(command, lawn: FactorGraph) -> None:
 @pytest.mark.parametrize(
     ("args", "status", "sentence"),
     [
-        (("--joint", "season,snow"), 3, "there is no variable 'snow'"),
+        (("--joint", "season,snow"), 3, "The model has no variable 'snow'"),
         (("--joint", "rain,rain"), 3, "variable rain is named twice; name it once"),
         (("--query", "rain,rain"), 3, "variable rain is named twice; name it once"),
         (("--query", ""), 2, "expected names of variables"),
