@@ -34,7 +34,7 @@ def check_run(time_limit: object, seed: object, progress: object) -> None:
     if time_limit is not None:
         check_time_limit(time_limit)
     if not _is_number(seed, Integral):
-        raise OptionError(f"the seed must be a whole number, found {brief(seed)}")
+        raise OptionError(f"The seed must be a whole number, found {brief(seed)}")
     if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
         raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
 
@@ -42,7 +42,7 @@ def check_run(time_limit: object, seed: object, progress: object) -> None:
 def check_time_limit(time_limit: object) -> None:
     """Raise `OptionError` unless the time limit is a number of seconds."""
     if not (_is_number(time_limit, Real) and time_limit >= 0):  # type: ignore[operator]
-        raise OptionError(f"the time limit must be a number of seconds >= 0, found {brief(time_limit)}")
+        raise OptionError(f"The time limit must be a number of seconds >= 0, found {brief(time_limit)}")
 
 
 def _is_number(value: object, kind: type) -> bool:

@@ -126,7 +126,7 @@ def _built_in(method: Solver, dtype: Dtype) -> list[FactorGraph]:
         else:
             graphs.append(graph)
     if not graphs:
-        raise ModelError(f"this solver supports none of the built-in graphs ({reason}); name your own model files")
+        raise ModelError(f"This solver supports none of the built-in graphs ({reason}); name your own model files")
     if reason:
         say(f"{len(built_in) - len(graphs)} of {len(built_in)} built-in graphs are left out: {reason}")
     return graphs

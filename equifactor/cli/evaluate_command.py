@@ -99,7 +99,7 @@ def evaluate(
     wanted = parse_task(task)
     for name, seconds in (("time limit", time_limit), ("reference limit", reference_limit)):
         if not seconds >= 0:
-            raise OptionError(f"the {name} must be at least 0 seconds, found {seconds}")
+            raise OptionError(f"The {name} must be at least 0 seconds, found {seconds}")
     instances = _of_split(read_collection(folder, names_in(collection)), split)
     if reference == FILE:
         instances = _with_answers(instances, wanted)

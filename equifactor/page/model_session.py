@@ -149,7 +149,7 @@ class ModelSession:
         t = asked.get("t")
         if not isinstance(t, int) or isinstance(t, bool) or not 0 <= t < len(found.beliefs):
             raise OptionError(
-                f"there is no iteration {brief(t)}; the run has {numbered(len(found.beliefs), 'iteration')}"
+                f"There is no iteration {brief(t)}; the run has {numbered(len(found.beliefs), 'iteration')}"
             )
         ptr = self.graph.structure.state_ptr.tolist()
         row = np.round(found.beliefs[t].astype(float), 7).tolist()
@@ -281,7 +281,7 @@ class ModelSession:
             text = str(name)
             i = int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else -1
             if not 0 <= i < len(card):
-                raise ModelError(f"there is no variable {brief(name)}; the model has {numbered(len(card), 'variable')}")
+                raise ModelError(f"There is no variable {brief(name)}; the model has {numbered(len(card), 'variable')}")
             whole = isinstance(state, (int, np.integer)) and not isinstance(state, bool)
             if not whole or not 0 <= state < card[i]:
                 raise ModelError(
@@ -289,7 +289,7 @@ class ModelSession:
                 )
             if self.graph.evidence.get(i, state) != state:
                 raise ModelError(
-                    f"the model itself observes variable {i} in state {self.graph.evidence[i]}, not in state {state}"
+                    f"The model itself observes variable {i} in state {self.graph.evidence[i]}, not in state {state}"
                 )
             found[i] = int(state)
         return dict(sorted(found.items()))

@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             size = -1
         if not 0 <= size <= _MOST_BYTES:
-            raise _RequestError(f"a request must have a Content-Length between 0 and {_MOST_BYTES} bytes")
+            raise _RequestError(f"A request must have a Content-Length between 0 and {_MOST_BYTES} bytes")
         return self.rfile.read(size)
 
     def _answer(self, verb: str, route: str, body: bytes) -> None:
@@ -195,7 +195,7 @@ def _read_json(body: bytes) -> dict[str, Any]:
     try:
         asked = json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        raise OptionError("the request is not JSON") from None
+        raise OptionError("The request is not JSON") from None
     if not isinstance(asked, dict):
-        raise OptionError("the request must be a JSON object")
+        raise OptionError("The request must be a JSON object")
     return asked

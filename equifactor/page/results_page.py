@@ -69,7 +69,7 @@ class ResultsFolder:
         found = self._files().get(str(name))
         if found is None:
             raise OptionError(
-                f"the file of model {brief(name)} is unknown: name the folder of the models with --models FOLDER"
+                f"The file of model {brief(name)} is unknown: name the folder of the models with --models FOLDER"
             )
         return found
 

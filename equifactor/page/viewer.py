@@ -56,7 +56,7 @@ class Viewer:
 
     def _open(self, asked: Mapping[str, Any]) -> Answer:
         if not isinstance(self.first, ResultsFolder):
-            raise OptionError("a model can be opened only from a folder of results, and this page does not show one")
+            raise OptionError("A model can be opened only from a folder of results, and this page does not show one.")
         instance = self.first.instance(asked.get("model"))
         with self._lock:
             if instance.key not in self._opened:

@@ -39,7 +39,7 @@ def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes |
         return _image(result, grid, ax, title)
     if not has_marginals:
         raise SolveError(
-            "an assignment can be drawn only if the model is a grid; result.states lists the states by name"
+            "An assignment can be drawn only if the model is a grid; result.states lists the states by name"
         )
     if variables is None:
         chosen = most_uncertain(result)

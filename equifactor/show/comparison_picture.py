@@ -34,7 +34,7 @@ def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
     }
     if exact is None or not others:
         raise SolveError(
-            "the comparison has nothing to draw: it needs a reference with marginals and another answer with marginals"
+            "The comparison has nothing to draw: it needs a reference with marginals and another answer with marginals"
         )
     free = np.repeat(np.isin(np.arange(comparison.graph.num_vars), comparison.graph.free_vars), np.diff(exact.ptr))
     entries = np.flatnonzero(free)
@@ -59,7 +59,7 @@ def _values(comparison: Comparison, ax: Axes | None) -> Axes:
     rows = [(title, comparison.measures(title)) for title in comparison.results]
     shown = [(title, m) for title, m in rows if any(_finite(m.get(k)) for k in (name, "lower bound", "upper bound"))]
     if not shown:
-        raise SolveError(f"the comparison has nothing to draw: no solver returned a finite {name} or bound")
+        raise SolveError(f"The comparison has nothing to draw: no solver returned a finite {name} or bound")
     ax = axes_or_new(ax, 6.4, 1.2 + 0.35 * len(shown))
     styles = styles_of(comparison.results)
     for y, (title, m) in enumerate(shown):

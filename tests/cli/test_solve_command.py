@@ -160,7 +160,7 @@ def test_evidence_of_probability_zero_is_a_status(command, contradiction: None) 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--solver", "nope"], "there is no solver 'nope'; choose from: auto"),
+        (["--solver", "nope"], "There is no solver 'nope'; choose from: auto"),
         (["--solver", "bp(dampin=0.5)"], "did you mean damping?"),
         (["--solver", "bp(damping=2)"], "below 1"),
         (["--solver", "bp(damping"], "cannot read the solver"),

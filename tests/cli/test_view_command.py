@@ -51,7 +51,7 @@ def test_a_training_log(command, tmp_path: Path) -> None:
         (["nothing.jsonl"], 3, "nothing.jsonl: no such file or directory"),
         (["nothing.safetensors"], 3, "the training log nothing.jsonl is missing beside it"),
         (["empty"], 3, "empty: expected a model file, a folder of results"),
-        (["grid.uai", "--solver", "frob"], 2, "there is no solver 'frob'"),
+        (["grid.uai", "--solver", "frob"], 2, "There is no solver 'frob'"),
         (["grid.uai", "-e", "0=7"], 3, "state 7 of variable 0 is out of range"),
         (["grid.uai", "-e", "none.evid"], 3, "none.evid: this file does not exist"),
         (["grid.uai", "--export", "none/page.html"], 3, "none/page.html: cannot write this file"),

@@ -21,7 +21,7 @@ def test_job_survives_the_way_to_the_worker(instances: list[Instance]) -> None:
 
 
 def test_wrong_solvers_are_refused_before_anything_runs(instances: list[Instance]) -> None:
-    with pytest.raises(OptionError, match="there is no solver 'nope'"):
+    with pytest.raises(OptionError, match="There is no solver 'nope'"):
         make_jobs(instances, "PR", ["brute", "nope"], None)
 
 

@@ -71,6 +71,6 @@ def test_a_reference_of_an_impossible_model_is_none(tmp_path: Path) -> None:
 
 
 def test_a_wrong_reference_is_refused_before_anything_runs(instances: list[Instance], tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="there is no solver 'nope'"):
+    with pytest.raises(OptionError, match="There is no solver 'nope'"):
         evaluate(instances, "PR", ["bp"], tmp_path / "out", reference="nope")
     assert not (tmp_path / "out").exists()

@@ -171,7 +171,7 @@ def test_a_graph_is_shown_from_python() -> None:
         session = Client(page).get("session")
         assert session["fixed"] == {"4": 1}
         assert session["evidence"] == {}
-        assert "the model itself observes variable 4" in Client(page).refused("solve", evidence={"4": 0})
+        assert "The model itself observes variable 4" in Client(page).refused("solve", evidence={"4": 0})
         assert Client(page).post("solve", evidence={"0": 1})["marginals"][4] == [0.0, 1.0]
     finally:
         page.close()

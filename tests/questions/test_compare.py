@@ -59,7 +59,7 @@ def test_a_failing_solver_is_a_row(grid: ef.FactorGraph) -> None:
     assert [row.status for row in found.rows] == ["exact", *["failed"] * 6]
     notes = "\n".join(found.notes)
     assert "mplp: mplp cannot do MAR; it does MAP" in notes
-    assert "there is no solver 'no-such'" in notes
+    assert "There is no solver 'no-such'" in notes
     assert "ZeroDivisionError: of its own" in notes
     assert list(found.results) == ["exact"]
     with pytest.raises(ef.SolveError, match="mplp has no result: mplp cannot do MAR"):
@@ -86,7 +86,7 @@ def test_a_result_as_reference(grid: ef.FactorGraph) -> None:
     assert "compared with exact" in str(found)
     with pytest.raises(ef.ModelError, match="an answer on another model"):
         ef.compare(ef.FactorGraph([3]), "bp", reference=exact)
-    with pytest.raises(ef.OptionError, match="the reference answers MAR, and PR is compared"):
+    with pytest.raises(ef.OptionError, match="The reference answers MAR, and PR is compared"):
         ef.compare(grid, "bp", task="PR", reference=exact)
 
 
@@ -96,7 +96,7 @@ def test_a_result_as_reference(grid: ef.FactorGraph) -> None:
         ({"solvers": []}, "Expected at least one solver"),
         ({"solvers": 3}, "Expected a list of solvers such as"),
         ({"solvers": ["bp", "bp"]}, "A solver is given twice"),
-        ({"solvers": "bp", "reference": "exakt"}, "there is no solver 'exakt'"),
+        ({"solvers": "bp", "reference": "exakt"}, "There is no solver 'exakt'"),
         ({"solvers": "bp", "reference": 3}, "The reference must be a solver or a Result"),
         ({"solvers": "bp", "task": "MIN"}, "There is no task"),
         ({"solvers": "bp", "time_limit": -1}, "time limit"),
@@ -146,7 +146,7 @@ def test_pictures(grid: ef.FactorGraph) -> None:
     ax = ef.compare(grid, ["exact", "trw"], task="PR").plot()
     assert [text.get_text() for text in ax.get_yticklabels()] == ["exact", "trw"]
     ef.compare(grid, ["exact", "srmp"], task="MAP").plot(ax=ax)
-    with pytest.raises(ef.SolveError, match="the comparison has nothing to draw"):
+    with pytest.raises(ef.SolveError, match="The comparison has nothing to draw"):
         ef.compare(grid, ["exact"]).plot()
     pyplot.close("all")
 

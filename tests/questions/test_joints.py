@@ -186,7 +186,7 @@ def test_wrong_questions() -> None:
         (lambda: result.joint(), ModelError, "A joint needs variables"),
         (lambda: result.joint("rain", "snow"), ModelError, "The model has no variable 'snow'"),
         (lambda: result.joint("rain", 0), ModelError, "Variable rain is given twice"),
-        (lambda: result.joint("rain", time_limit="x"), OptionError, "the time limit must be"),
+        (lambda: result.joint("rain", time_limit="x"), OptionError, "The time limit must be"),
         (lambda: ef.solve(graph, "MAP").joint("rain"), SolveError, "A MAP result has one assignment and no joint"),
         (lambda: ef.solve(graph, "MAP").entropy(), SolveError, "no entropy. Solve with task MAR"),
         (lambda: ef.solve(graph, "MAP").factor_marginals, SolveError, "no factor marginals"),
