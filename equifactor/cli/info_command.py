@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+import typer
 
 from equifactor.cli.exit_status import terminal_width
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import EvidencePaths, InputFormat, JsonLines, ModelPaths, Sample, example
-from equifactor.show.text_tables import labelled
+from equifactor.show.text_tables import fitted, labelled
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.plan import Plan
 
-EXAMPLE = example("equifactor generate tree --num-vars 100 --card 2-5 -o tree.uai", "equifactor info tree.uai")
+EXAMPLE = example(
+    "equifactor generate tree --num-vars 100 --card 2-5 -o tree.uai",
+    "equifactor info tree.uai",
+    "equifactor info tree.uai --variables",
+)
 
 
 def info(
@@ -25,16 +30,41 @@ def info(
     as_json: JsonLines = False,
     format: InputFormat = None,
     sample: Sample = None,
+    variables: Annotated[
+        bool, typer.Option("--variables", help="List the variables and their states instead, by name or by number.")
+    ] = False,
 ) -> None:
     """Describe models: variables, factors, cardinalities, arities, zeros, kinds, components, width and memory."""
     from equifactor.base.progress import bar
 
     graphs = ModelReader(models, evidence, format, sample)
     for n, (path, graph) in enumerate(graphs):
+        if variables:
+            print(_variables_as_json(path, graph) if as_json else _variables_as_text(path, graph, n > 0), flush=True)
+            continue
         with bar(True, f"planning {path}"):
             text = _as_json(path, graph) if as_json else ("\n" if n else "") + _as_text(path, graph)
         print(text, flush=True)
     graphs.exit_if_failed()
+
+
+def _variables_as_text(path: str, graph: FactorGraph, blank: bool) -> str:
+    """Return a row for each variable. A state that is observed has an asterisk."""
+    s, seen = graph.structure, graph.evidence
+    rows = [
+        (s.variable_name(i), ", ".join(f"{x}*" if seen.get(i) == k else str(x) for k, x in enumerate(s.states_of(i))))
+        for i in range(s.num_vars)
+    ]
+    note = "\n* observed" if seen else ""
+    table = fitted([("variable", "states"), *rows], terminal_width(), rule=True)
+    return f"{chr(10) if blank else ''}{path}\n{table}{note}"
+
+
+def _variables_as_json(path: str, graph: FactorGraph) -> str:
+    s = graph.structure
+    states = {s.variable_name(i): list(s.states_of(i)) for i in range(s.num_vars)}
+    observed = {s.variable_name(i): s.states_of(i)[x] for i, x in graph.evidence.items()}
+    return json.dumps({"model": path, "variables": states, "observed": observed}, allow_nan=False)
 
 
 def _cost(graph: FactorGraph) -> Plan | str:

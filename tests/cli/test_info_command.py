@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from equifactor import FactorGraph
+from equifactor import FactorGraph, write_graph
 
 
 def test_in_words(command, grid: FactorGraph) -> None:
@@ -57,3 +57,16 @@ def test_what_cannot_be_written_in_tables_is_described_all_the_same(command, tmp
     assert "factors of kind clause  1" in ran.out
     assert "In dense tables the factors would have at least" in ran.out
     assert json.loads(command("info", "long.cnf", "--json").out)["exact_bytes"] is None
+
+
+def test_variables_and_their_states(command, grid: FactorGraph, tmp_path: Path) -> None:
+    graph = FactorGraph({"rain": ["no", "yes"], "lawn": ["dry", "very wet"]}, [(["rain", "lawn"], [[1, 2], [3, 4]])])
+    write_graph(graph, tmp_path / "lawn.cfn")
+    ran = command("info", "lawn.cfn", "--variables", "-e", "lawn=very wet")
+    assert ran.out.splitlines() == [
+        "lawn.cfn", "variable  states", "----------------", "rain      no, yes", "lawn      dry, very wet*", "* observed",
+    ]  # fmt: skip
+    row = json.loads(command("info", "lawn.cfn", "--variables", "--json", "-e", "rain=yes").out)
+    assert row["variables"] == {"rain": ["no", "yes"], "lawn": ["dry", "very wet"]}
+    assert row["observed"] == {"rain": "yes"}
+    assert "15        0, 1" in command("info", "grid.uai", "--variables").out
