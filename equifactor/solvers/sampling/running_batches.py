@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _MOST = 64  # Batches at most; then pairs of batches are joined. Chosen by hand.
 _MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
 _UNMIXED_SHARE = 0.5  # The squared error of unmixed chains over their variance; measured on strips, which are known.
+_UNSEEN = 1.5  # Two standard errors of a state that N draws have not met are 3 / N, by the rule of three.
 _LONG_BATCHES = 4  # Batches of each chain in the estimate of errors from long batches. Chosen by hand.
 # Quantiles (97.5 %) of Student's distribution with 1, 2, .. degrees of freedom; the last is that of the normal.
 _STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 1.96)
@@ -90,12 +91,12 @@ class RunningBatches:
         means = total / self.length  # [B, L, X]
         batches, chains, width = means.shape
         mean = means.mean(axis=(0, 1))
-        # A state that no chain has met in N sweeps may still have a probability of the order of 1 / N.
-        unseen = 1.0 / (batches * chains * self.length)
-        r_hat = split_r_hat(total, squares, self.length)
-        variance = widened(squared_errors(means), means.mean(axis=0), r_hat)
-        error = np.sqrt(variance + unseen**2)
-        return Findings(mean, error, r_hat, effective_samples(total, self.length), batches)
+        r_hat, mixed = split_r_hat(total, squares, self.length), squared_errors(means)
+        effective = effective_samples(mean, mixed)
+        worth = max(1.0 / (batches * chains * self.length), float((1.0 / np.maximum(effective, 1.0)).mean()))
+        unseen = _UNSEEN * worth
+        error = np.sqrt(widened(mixed, means.mean(axis=0), r_hat) + unseen**2)
+        return Findings(mean, error, r_hat, effective, batches)
 
 
 def squared_errors(means: FloatArray) -> FloatArray:
