@@ -10,6 +10,7 @@ import numpy as np
 from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, shared_memory
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover
 from equifactor.solvers.sampling.chain_driver import repair
+from equifactor.solvers.sampling.jump_pool import JumpPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 _HOTTEST = 0.1  # The power of the scores at the beginning of the annealing to a start; it ends at 1. Chosen by hand.
 _FLOORS = -3.0, -50.0  # The log that replaces that of zero at the beginning and the end of annealing. Chosen by hand.
 _LEAST_WARMING = 5  # Sweeps of annealing at least. Chosen by hand.
+_QUENCHES = 3  # States that each chain adds to the pool of jumps before annealing. Chosen by hand.
+_QUENCH_SWEEPS = 2  # Sweeps from a random state to one of them. Chosen by hand.
+_QUENCH_SHARE = 0.3  # The share of the time for starts in which they are made. Chosen by hand.
 _MORE_WALKS = 4  # Repetitions of annealing at most, if all chains end at states of probability zero. Chosen by hand.
 _SEARCH_PHASES = 30  # Phases of local search for each start. Chosen by hand.
 _SEARCH_SHARE = 0.1  # The share of the time for local search. Chosen by hand.
@@ -70,6 +74,7 @@ class BlockChains:
         self._row, self._p = np.zeros(int(s.card.max(initial=1))), np.zeros(int(s.state_ptr[-1]))
         links = adjacency(s.num_vars, s.scope_ptr, s.scope_vars)
         self._jumps = (*links, *(np.zeros(s.num_vars, np.int64) for _ in range(3)))
+        self.pool = JumpPool(s.num_vars)
         self.jumped = np.zeros(2)
         self._log_sum = np.zeros(count)
         self._nothing = np.zeros((chains, 0))
@@ -102,6 +107,7 @@ class BlockChains:
             seconds: most seconds of annealing.
         """
         true = self.log_phi
+        self._quench(clock, max(sweeps, _LEAST_WARMING), seconds)
         self._walk(true, clock, max(sweeps, _LEAST_WARMING), seconds)
         for n in range(_MORE_WALKS):  # If all ended at probability zero, they are heated and annealed once more.
             if clock.stopped or self.possible(true).any():
@@ -113,10 +119,23 @@ class BlockChains:
         possible = self.possible(true)
         if not possible.all():
             possible = self._search(clock, ~possible)
+        self.pool.add(self.cold)
         self._leave(np.flatnonzero(possible), np.flatnonzero(~possible))
         if possible.any():
             self._leave_poor_modes(clock, max(_LEAST_WARMING, self.walked // 4))
         return bool(possible.any())
+
+    def _quench(self, clock: Clock, sweeps: int, seconds: float) -> None:
+        """Add states to the pool that a few sweeps reach from random states: they are as different as modes are."""
+        begin, s = clock.seconds, self.structure
+        for n in range(_QUENCHES):
+            for k in range(_QUENCH_SWEEPS):
+                if clock.stopped or clock.seconds > begin + _QUENCH_SHARE * seconds:
+                    break
+                self.sweep(self.covers[(n + k) % len(self.covers)], clock=clock)
+            else:
+                self.pool.add(self.cold)
+            self.x[:] = self.choices.integers(0, s.card, self.x.shape)
 
     def _leave(self, good: IntArray, bad: IntArray) -> None:
         """Move the chains `bad` to the states of chains in `good`."""
@@ -199,12 +218,14 @@ class BlockChains:
         from equifactor.solvers.sampling.chain_move_kernels import exchange
 
         total, squares = (self._nothing, self._nothing) if sums is None else (sums.total, sums.squares)
+        if sums is not None:
+            self.pool.renew(self.cold, sums.sweeps)
         for n, block in enumerate(blocks.blocks):
             if clock is not None and clock.stopped:
                 return False
             update_chains(
                 self.log_phi, self.x, self.rng, *block.records, self._row, self._p, blocks.weight, total, squares,
-                self._jumps, self.jumped, self._log_sum,
+                self.pool.states, self._jumps, self.jumped, self._log_sum,
             )  # fmt: skip
             if watch is not None:
                 watch(n, self._log_sum[:: len(self.betas)])

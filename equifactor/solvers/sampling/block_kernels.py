@@ -20,15 +20,15 @@ from equifactor.solvers.sampling.chain_move_kernels import jump
 
 @fast_kernel
 def update_chains(
-    log_phi, x, rng, slicing, groups, clusters, tables, work, row, p, weight, total, squares, jumps, told, sums
+    log_phi, x, rng, slicing, groups, clusters, tables, work, row, p, weight, total, squares, pool, jumps, told, sums
 ):  # fmt: skip
     """Draw one block in all replicas: L chains at R temperatures each, with tables of its own for each temperature.
 
     log_phi [R, T] are the tables of each temperature, x [L R, V] the states, temperature after temperature of each
     chain, and rng [L R, 1] their generators; row and p [X] are scratch. The conditional distributions at temperature 0
-    times weight [X] are added to total [L, X], their squares to squares [L, X], unless total has no columns. With three
-    or more chains, each first tries to `jump`. told [2] counts tries and accepted jumps. sums [L R] takes ln of the sum
-    over the block; if that sum is zero, the states stay as they are.
+    times weight [X] are added to total [L, X], their squares to squares [L, X], unless total has no columns. If pool
+    [M, V] holds two or more states, each chain first tries to `jump`. told [2] counts tries and accepted jumps. sums
+    [L R] takes ln of the sum over the block; if that sum is zero, the states stay as they are.
     """
     temperatures = len(log_phi)
     keep = total.shape[1] > 0
@@ -39,7 +39,7 @@ def update_chains(
     for c in range(len(x)):
         tables_c = log_phi[c % temperatures]
         there = NEG_INF
-        if len(x) >= 3 * temperatures and jump(x, rng[c], c, temperatures, cut, jumps):
+        if len(pool) > 1 and jump(x[c], rng[c], cut, pool, jumps):
             told[0] += 1.0
             there = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
             for k in range(len(cut)):

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Moves that use other chains: jumps along the difference of two chains, and exchanges between temperatures."""
+"""Moves beside draws of blocks: jumps along the difference of two states, and exchanges between temperatures."""
 
 import math
 
@@ -9,22 +9,20 @@ from equifactor.kernels.randomness import random_below, random_unit
 
 
 @fast_kernel
-def jump(x, rng, replica, temperatures, cut, jumps):
-    """Change the cutset of a chain along the difference of two others at its temperature; return whether it moved.
+def jump(x, rng, cut, pool, jumps):
+    """Change the cutset of a state x [V] along the difference of two states of a pool; return whether it changed.
 
-    The variables in which chains l and m differ fall into connected parts. One part is chosen, that of a random
-    variable of the cutset. In it every cut variable of our chain in the state of l goes to the state of m, and the
-    other way round. The same jump leads back, so it is accepted by the sums over the block alone. jumps is (ptr, adj,
-    mark, stack, before) with the graph of neighbours and scratch [V]; `before` takes the states of the cutset.
+    The variables in which states a and b of the pool [M, V] differ fall into connected parts. One part is chosen, that
+    of a random variable of the cutset. In it every cut variable of x in the state of a goes to the state of b, and the
+    other way round. The same jump leads back, so it is accepted by the sums over the block alone. The pool does not
+    depend on x: if its states were those of other chains now, the last chain in a mode could never leave it, because
+    no two others would differ there. jumps is (ptr, adj, mark, stack, before) with the graph of neighbours and scratch
+    [V]; `before` takes the states of the cutset.
     """
     ptr, adj, mark, stack, before = jumps
-    chains = len(x) // temperatures
-    own, temperature = replica // temperatures, replica % temperatures
-    one = (own + 1 + random_below(rng, chains - 1)) % chains
-    two = (one + 1 + random_below(rng, chains - 2)) % chains
-    if two == own or (own - one) % chains < (two - one) % chains:  # skips `own` among the distances from `one`
-        two = (two + 1) % chains
-    a, b, now = x[one * temperatures + temperature], x[two * temperatures + temperature], x[replica]
+    one = random_below(rng, len(pool))
+    two = (one + 1 + random_below(rng, len(pool) - 1)) % len(pool)
+    a, b, now = pool[one], pool[two], x
     count = 0
     for k in range(len(cut)):
         before[k] = now[cut[k]]

@@ -35,26 +35,18 @@ def split_r_hat(total: FloatArray, squares: FloatArray, length: int) -> FloatArr
     return np.where(within > _NO_VARIANCE, r_hat, np.where(between > _NO_VARIANCE, np.inf, 1.0))
 
 
-def effective_samples(total: FloatArray, length: int) -> FloatArray:
-    """[X] how many independent draws of the states would give equally precise marginals, by batch means.
+def effective_samples(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """[X] how many independent draws of the states would give equally precise marginals.
 
-    A marginal p estimated from N independent draws has the variance p (1 - p) / N. Our estimate has the variance of the
-    B C batch means over their number. Rao-Blackwell estimates can be worth more than their draws. The result is
-    infinite for a quantity that never varies.
+    A marginal p estimated from N independent draws has the variance p (1 - p) / N. Rao-Blackwell estimates can be worth
+    more than their draws. The result is infinite for a quantity that never varies.
 
     Args:
-        total: [B, C, X] sums of the quantities over each of B batches of C chains.
-        length: the number of draws in a batch.
+        mean: [X] the marginals.
+        variance: [X] their squared errors.
     """
-    batches, chains, width = total.shape
-    count = batches * chains
-    if count < 2:
-        return np.zeros(width)
-    means = total.reshape(count, width) / length
-    p = means.mean(axis=0)
-    variance = means.var(axis=0, ddof=1) / count
     with np.errstate(divide="ignore", invalid="ignore"):
-        worth = p * (1.0 - p) / variance
+        worth = mean * (1.0 - mean) / variance
     return np.where(variance > _NO_VARIANCE**2, worth, np.inf)
 
 

@@ -39,9 +39,9 @@ class Gibbs(GraphSolver):
     symmetries = frozenset()  # Its draws are random.
     any_kind = True
 
-    chains: int = option(4, "independent chains", low=1)
-    burn_in: int = option(500, "sweeps dropped at the start, for at most a quarter of the time limit", low=0)
-    samples: int = option(4000, "draws of each chain after burn-in", low=1)
+    chains: int = option(16, "independent chains", low=1)
+    burn_in: int = option(250, "sweeps dropped at the start, for at most a quarter of the time limit", low=0)
+    samples: int = option(1000, "draws of each chain after burn-in", low=1)
     thin: int = option(1, "sweeps from one draw to the next", low=1)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 _MOST = 64  # Batches at most; then pairs of batches are joined. Chosen by hand.
 _MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
 _UNMIXED_SHARE = 0.5  # The squared error of unmixed chains over their variance; measured on strips, which are known.
+_UNSEEN = 1.5  # Two standard errors of a state that N draws have not met are 3 / N, by the rule of three.
+_LONG_BATCHES = 4  # Batches of each chain in the estimate of errors from long batches. Chosen by hand.
+# Quantiles (97.5 %) of Student's distribution with 1, 2, .. degrees of freedom; the last is that of the normal.
+_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 1.96)
 _MIXED = 1.05, 1.5  # Values of R-hat at which chains count as fully mixed, and as not mixed at all. Chosen by hand.
 
 
@@ -87,37 +91,56 @@ class RunningBatches:
         means = total / self.length  # [B, L, X]
         batches, chains, width = means.shape
         mean = means.mean(axis=(0, 1))
-        by_batch = (
-            means.reshape(batches * chains, width).var(axis=0, ddof=1) / (batches * chains)
-            if batches * chains > 1
-            else mean
-        )
-        by_chain = means.mean(axis=0).var(axis=0, ddof=1) / chains if chains > 1 else np.zeros(width)
-        # Batches shorter than the autocorrelation of a chain understate the error; the difference between chains does
-        # not. A state that no chain has met in N sweeps may still have a probability of the order of 1 / N.
-        unseen = 1.0 / (batches * chains * self.length)
-        r_hat = split_r_hat(total, squares, self.length)
-        variance = widened(np.maximum(by_batch, by_chain), by_chain, r_hat, chains)
-        error = np.sqrt(variance + unseen**2)
-        return Findings(mean, error, r_hat, effective_samples(total, self.length), batches)
+        r_hat, mixed = split_r_hat(total, squares, self.length), squared_errors(means)
+        effective = effective_samples(mean, mixed)
+        worth = max(1.0 / (batches * chains * self.length), float((1.0 / np.maximum(effective, 1.0)).mean()))
+        unseen = _UNSEEN * worth
+        error = np.sqrt(widened(mixed, means.mean(axis=0), r_hat) + unseen**2)
+        return Findings(mean, error, r_hat, effective, batches)
 
 
-def widened(variance: FloatArray, by_chain: FloatArray, r_hat: FloatArray, chains: int) -> FloatArray:
+def squared_errors(means: FloatArray) -> FloatArray:
+    """[X] squared errors of the mean of B batches of L independent chains [B, L, X], if the chains have mixed.
+
+    Batches shorter than the autocorrelation of a chain understate the error. Long batches and whole chains do not, but
+    are few. The largest of the three estimates counts, with a factor for the small number of chains.
+    """
+    batches, chains, width = means.shape
+    if batches * chains == 1:
+        return means[0, 0]  # A guess: the chain may have moved at its first step.
+    found = _variance_of_mean(means.reshape(-1, width))
+    if batches >= 2 * _LONG_BATCHES:
+        long = means[batches % _LONG_BATCHES :].reshape(_LONG_BATCHES, -1, chains, width).mean(axis=1)
+        found = np.maximum(found, _variance_of_mean(long.reshape(-1, width)))
+    if chains > 1:
+        few = _STUDENT[min(chains - 1, len(_STUDENT)) - 1] / _STUDENT[-1]
+        found = np.maximum(found, few**2 * _variance_of_mean(means.mean(axis=0)))
+    return found
+
+
+def _variance_of_mean(values: FloatArray) -> FloatArray:
+    """[X] the variance of the mean of n independent values [n, X]."""
+    return np.asarray(values.var(axis=0, ddof=1)) / len(values)
+
+
+def widened(variance: FloatArray, chain: FloatArray, r_hat: FloatArray) -> FloatArray:
     """[X] squared errors of means of L chains, larger where the chains have not mixed.
 
     Chains that have not mixed are not L independent samples of the model: each is in a mode of its own, and their
-    distance from each other estimates the error of all. Quantities on which they agree depend on the modes as well. So
-    if many quantities have not mixed, no error stays far below the average.
+    distance from each other estimates the error of all. The weights of the modes are unknown, so that two standard
+    errors reach as far as the chain that is farthest from the mean. Quantities on which the chains agree depend on the
+    modes as well. So if many quantities have not mixed, no error stays far below the average.
 
     Args:
         variance: [X] squared errors if the chains had mixed.
-        by_chain: [X] the variance of the means of the chains over their number.
+        chain: [L, X] the means of the chains.
         r_hat: [X] see `split_r_hat`.
-        chains: L.
     """
-    if chains == 1 or not len(variance):
+    if len(chain) == 1 or not len(variance):
         return variance
     low, high = _MIXED
     apart = np.clip((r_hat - low) / (high - low), 0.0, 1.0)
-    spread = np.maximum(variance, apart * _UNMIXED_SHARE * chains * by_chain)
+    between = _UNMIXED_SHARE * chain.var(axis=0, ddof=1)
+    farthest = (0.5 * np.abs(chain - chain.mean(axis=0)).max(axis=0)) ** 2
+    spread = np.maximum(variance, apart * np.maximum(between, farthest))
     return np.maximum(spread, apart.mean() * spread.mean())

@@ -1,0 +1,44 @@
+"""States whose differences chains jump along: they are chosen beside the chains, so that chains stay independent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
+
+_RECENT = 2  # Sets of states of all chains that are replaced during the run. Chosen by hand.
+
+
+class JumpPool:
+    """States that stay as they are for long: those before and after annealing, and a few of the run itself.
+
+    Two states that differ in a whole domain show a chain how to move that domain at once. While the pool stays as it
+    is, a jump is a step of one chain alone, which depends on no other chain. The recent states are replaced after 1, 2,
+    4, 8, .. sweeps, so that the influence of a change on averages goes to zero. The first states are never replaced:
+    every mode that was found once can be left and reached again.
+
+    Args:
+        num_vars: V.
+    """
+
+    def __init__(self, num_vars: int) -> None:
+        self._first = np.zeros((0, num_vars), np.int64)
+        self._recent: list[IntArray] = []
+        self.states = self._first  # [M, V]
+
+    def add(self, x: IntArray) -> None:
+        """Add states [n, V] that are kept."""
+        self._first = np.concatenate((self._first, x))
+        self._join()
+
+    def renew(self, x: IntArray, sweeps: int) -> None:
+        """Replace the oldest recent states by x [n, V] if the number of sweeps is a power of two."""
+        if sweeps > 0 and sweeps & (sweeps - 1) == 0:
+            self._recent = [*self._recent, x.copy()][-_RECENT:]
+            self._join()
+
+    def _join(self) -> None:
+        self.states = np.concatenate((self._first, *self._recent))
