@@ -25,6 +25,7 @@ PathLike: TypeAlias = str | os.PathLike[str]
 CHUNK = 2**20  # Bytes of text that `read_chunks` yields at a time. Chosen by hand.
 # Bytes compressed at a time: xz needs 0.1 s for them, and Ctrl-C and alarms are handled between two pieces.
 _COMPRESSED_AT_ONCE = 2**17
+_MAX_PATH = 1_000  # Characters of a path that messages show at most. Chosen by hand.
 COMPRESSIONS = (".gz", ".xz")
 # How many times larger than its file a decompressed text may be. Model files are compressed 3 to 40 times.
 _MAX_RATIO = 200
@@ -43,8 +44,9 @@ _UNREADABLE = {
 
 
 def label(path: PathLike) -> str:
-    """Return the path as messages show it."""
-    return "<stdin>" if os.fspath(path) == "-" else os.fspath(path)
+    """Return the path as messages show it; only the end of a path that is too long for any file system."""
+    name = os.fspath(path)
+    return "<stdin>" if name == "-" else name if len(name) <= _MAX_PATH else f"..{name[-_MAX_PATH:]}"
 
 
 def split_name(path: PathLike) -> tuple[str | None, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 
+SATURATED = 2**62  # Stands for every larger size: more entries than any memory holds.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")  # Up to 18 digits always fit into 64 bits.
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
@@ -34,4 +36,16 @@ def finite_number(text: str) -> float | None:
 
 def count_text(count: int) -> str:
     """Format a count for an error: all digits below 10^15, else its order of magnitude."""
-    return str(count) if count < 10**15 else f"about 10^{math.log10(count):.0f}"
+    if count < 10**15:
+        return str(count)
+    return "more than 10^18" if count == SATURATED else f"about 10^{math.log10(count):.0f}"
+
+
+def table_size(shape: Iterable[int]) -> int:
+    """Return the product of these sizes, or `SATURATED` if it is larger: a product of 10^6 sizes takes seconds."""
+    size = 1
+    for d in shape:
+        size *= d
+        if size >= SATURATED:
+            return SATURATED
+    return size

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,9 @@ from equifactor.base.number_text import count_text, finite_number, whole_number
 from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.kernels.pointers import ptr_of, row_of
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
 
 _LINE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?(?:\((?P<arguments>[^)]*)\))?(?P<targets>(?:\s[^{}]*)?)(?P<open>\{)?"
@@ -26,11 +30,13 @@ def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:
 
     `^`, which suggests how to decompose an error, is ignored: the targets on both sides belong to one error.
     """
+    limit = _Limit(where, most_numbers(len(text)))
     whole = _Parser(text, where).read()
-    expanded = _ExpandedModel(where, most_numbers(len(text)))
-    expanded.check(whole.size, "the repeated blocks expand to")
-    expanded.run(whole)
-    return expanded.model()
+    limit.check(whole.size, "the repeated blocks expand to")
+    found = _expanded(whole, limit)
+    limit.check(found.num_observables, "the observables are numbered up to")
+    edges = [(row_of(ptr_of(c)), n) for c, n in zip(found.counts, found.targets, strict=True)]
+    return ErrorModel.of_edges((found.num_detectors, found.num_observables), found.priors, edges[0], edges[1])
 
 
 @dataclass
@@ -43,7 +49,7 @@ class _Block:
 
     @property
     def size(self) -> int:
-        """The instructions and targets of the block after all repetitions."""
+        """The errors and targets of the block after all repetitions."""
         return self.count * sum(part.size for part in self.parts)
 
 
@@ -58,8 +64,8 @@ class _Instruction:
 
     @property
     def size(self) -> int:
-        """One, and the number of targets."""
-        return 1 + len(self.detectors) + len(self.observables)
+        """Of an error, one and the number of its targets. Other instructions need no memory when they are repeated."""
+        return 0 if self.prior is None else 1 + len(self.detectors) + len(self.observables)
 
 
 class _Parser:
@@ -129,46 +135,103 @@ class _Parser:
         return FormatError(f"{self.where}:{number}: {text}")
 
 
-class _ExpandedModel:
-    """The errors read so far, as flat lists; repeated blocks are expanded."""
+@dataclass(frozen=True)
+class _Limit:
+    """The largest size that the file may expand to."""
 
-    def __init__(self, where: str, most: int) -> None:
-        self.where, self.most = where, most
-        self.offset = 0  # The sum of all `shift_detectors` so far.
-        self.num_detectors = self.num_observables = 0
-        self.priors: list[float] = []
-        self.counts: tuple[list[int], list[int]] = ([], [])  # detectors and observables of each error
-        self.targets: tuple[list[int], list[int]] = ([], [])
-
-    def run(self, block: _Block) -> None:
-        """Add everything in a block as often as it is repeated."""
-        for _ in range(block.count if block.parts else 0):
-            for part in block.parts:
-                if isinstance(part, _Block):
-                    self.run(part)
-                else:
-                    self.add(part)
-
-    def add(self, one: _Instruction) -> None:
-        """Add one instruction."""
-        self.offset += one.shift
-        found = [n + self.offset for n in one.detectors], one.observables
-        self.num_detectors = max(self.num_detectors, 1 + max(found[0], default=-1))
-        self.num_observables = max(self.num_observables, 1 + max(found[1], default=-1))
-        if one.prior is not None:
-            self.priors.append(one.prior)
-            for counts, targets, own in zip(self.counts, self.targets, found, strict=True):
-                counts.append(len(own))
-                targets.extend(own)
-
-    def model(self) -> ErrorModel:
-        """Return the model of all errors."""
-        self.check(self.num_detectors, "the detectors are numbered up to")
-        self.check(self.num_observables, "the observables are numbered up to")
-        edges = [(row_of(ptr_of(c)), np.array(t, np.int64)) for c, t in zip(self.counts, self.targets, strict=True)]
-        return ErrorModel.of_edges((self.num_detectors, self.num_observables), self.priors, edges[0], edges[1])
+    where: str
+    most: int
 
     def check(self, size: int, what: str) -> None:
         """Raise `FormatError` if the model would be larger than a file may expand to."""
         if size > self.most:
             raise FormatError(f"{self.where}: {what} {count_text(size)}, more than {self.most}. {limit_text()}")
+
+
+@dataclass(eq=False)
+class _Errors:
+    """Errors as flat arrays. Detectors are counted from the shift at the beginning of the part that has them."""
+
+    priors: FloatArray  # [E]
+    counts: tuple[IntArray, IntArray]  # [E] each: detectors and observables of each error
+    targets: tuple[IntArray, IntArray]  # of all errors, one after the other
+    num_detectors: int = 0  # one more than the largest number of a detector, also of those that are only declared
+    num_observables: int = 0
+    shift: int = 0  # the sum of all `shift_detectors`
+
+    def after(self, shift: int, limit: _Limit) -> _Errors:
+        """Return the errors with this shift before them."""
+        if not shift or not self.num_detectors:
+            return self
+        limit.check(self.num_detectors + shift, "the detectors are numbered up to")
+        detectors = self.targets[0] + shift
+        return replace(self, targets=(detectors, self.targets[1]), num_detectors=self.num_detectors + shift)
+
+    def repeated(self, count: int, limit: _Limit) -> _Errors:
+        """Return the errors `count` times, each time with the shift of all times before."""
+        if count == 0:
+            return _joined([], 0)
+        last = (count - 1) * self.shift if self.num_detectors else 0
+        limit.check(self.num_detectors + last, "the detectors are numbered up to")
+        times = count if len(self.priors) else 1
+        step = self.shift if len(self.targets[0]) else 0
+        shifts = np.repeat(np.arange(times) * step, len(self.targets[0]))
+        return _Errors(
+            np.tile(self.priors, times),
+            (np.tile(self.counts[0], times), np.tile(self.counts[1], times)),
+            (np.tile(self.targets[0], times) + shifts, np.tile(self.targets[1], times)),
+            self.num_detectors + last, self.num_observables, count * self.shift,
+        )  # fmt: skip
+
+
+def _joined(parts: list[_Errors], shift: int) -> _Errors:
+    """Return the errors of all parts, in their order."""
+
+    def flat(arrays: list[IntArray]) -> IntArray:
+        return np.concatenate([np.zeros(0, np.int64), *arrays])
+
+    return _Errors(
+        np.concatenate([np.zeros(0), *(p.priors for p in parts)]),
+        (flat([p.counts[0] for p in parts]), flat([p.counts[1] for p in parts])),
+        (flat([p.targets[0] for p in parts]), flat([p.targets[1] for p in parts])),
+        max((p.num_detectors for p in parts), default=0), max((p.num_observables for p in parts), default=0), shift,
+    )  # fmt: skip
+
+
+def _expanded(block: _Block, limit: _Limit) -> _Errors:
+    """Return the errors of a block after all repetitions."""
+    parts: list[_Errors] = []
+    lines: list[tuple[int, _Instruction]] = []  # since the last inner block, each with the shift before it
+    shift = 0
+    for part in block.parts:
+        if isinstance(part, _Block):
+            parts.append(_of_lines(lines, limit))
+            lines = []
+            inner = _expanded(part, limit)
+            parts.append(inner.after(shift, limit))
+            shift += inner.shift
+        else:
+            shift += part.shift
+            lines.append((shift, part))
+    parts.append(_of_lines(lines, limit))
+    return _joined(parts, shift).repeated(block.count, limit)
+
+
+def _of_lines(lines: list[tuple[int, _Instruction]], limit: _Limit) -> _Errors:
+    """Return the errors of instructions without blocks, each with the shift before it."""
+    num_detectors = max((1 + shift + max(one.detectors) for shift, one in lines if one.detectors), default=0)
+    limit.check(num_detectors, "the detectors are numbered up to")
+    num_observables = max((1 + max(one.observables) for _, one in lines if one.observables), default=0)
+    errors = [(shift, one) for shift, one in lines if one.prior is not None]
+    return _Errors(
+        np.array([one.prior for _, one in errors], float),
+        (
+            np.array([len(one.detectors) for _, one in errors], np.int64),
+            np.array([len(one.observables) for _, one in errors], np.int64),
+        ),
+        (
+            np.array([shift + n for shift, one in errors for n in one.detectors], np.int64),
+            np.array([n for _, one in errors for n in one.observables], np.int64),
+        ),
+        num_detectors, num_observables,
+    )  # fmt: skip

@@ -51,9 +51,8 @@ def read_shots(path: PathLike, width: int, format: str) -> NDArray[np.uint8]:
     wrong = digits > 1
     if wrong.any():
         line = int(np.argmax(wrong.any(axis=1)))
-        raise FormatError(
-            f"{where}:{line + 1}: expected the digits 0 and 1, found {chr(digits[wrong][0] + ord('0'))!r}."
-        )
+        found = chr(rows.reshape(-1, width + 1)[:, :-1][wrong][0])
+        raise FormatError(f"{where}:{line + 1}: expected the digits 0 and 1, found {found!r}.")
     return np.packbits(digits, axis=1, bitorder="little")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equifactor.base.errors import FormatError, brief
+from equifactor.base.number_text import count_text, table_size
 from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.base.typing import FloatArray
 from equifactor.formats.dense_tables import ListedValues
@@ -241,7 +242,7 @@ class CfnParser:
         return [at for at in range(start + 1, tokens.at) if tokens.all[at] not in _SEPARATORS][n]
 
     def _scope(self, name: str) -> list[int]:
-        scope = []
+        scope: dict[int, None] = {}
         for token in self._list():
             word = _plain(token)
             i = self.variables.get(word)
@@ -253,14 +254,14 @@ class CfnParser:
                 )
             if i in scope:
                 raise self.tokens.error(f"the scope of '{name}' names variable '{word[:40]}' twice.")
-            scope.append(i)
-        return scope
+            scope[i] = None
+        return list(scope)
 
     def _dense(self, name: str, scope: list[int]) -> FloatArray:
         words = self._list()
-        size = math.prod(self.card[i] for i in scope)
+        size = table_size(self.card[i] for i in scope)
         if len(words) != size:
-            raise self.tokens.error(f"expected {size} costs of '{name}', found {len(words)}")
+            raise self.tokens.error(f"expected {count_text(size)} costs of '{name}', found {len(words)}")
         return self._costs(words, 0, 1, name)
 
     def _tuples(self, name: str, scope: list[int], default: float) -> ListedValues:

@@ -5,14 +5,13 @@ A factor becomes a `SparseTable` if its list of tuples is smaller than its dense
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
-from equifactor.base.number_text import count_text
+from equifactor.base.number_text import count_text, table_size
 from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.factors.sparse import SparseTable
 from equifactor.graph.factor_graph import FactorGraph
@@ -56,7 +55,7 @@ class ListedValues:
     @property
     def is_sparse(self) -> bool:
         """Whether the list takes less memory than the dense table."""
-        size = math.prod(self.shape)
+        size = table_size(self.shape)
         return len(self.shape) > 1 and max(_ALWAYS_DENSE, 1 + len(self.values) * (len(self.shape) + 1)) < size
 
 
@@ -83,7 +82,7 @@ class DenseTables:
 
         `position` is the position of the factor in the file, which errors name.
         """
-        size = math.prod(card)
+        size = table_size(card)
         self._count(position, size, len(card))
         table = np.full(size, fill)
         self._append(position, scope, table)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 import numpy as np
 
 from equifactor.base.errors import FormatError, ModelError
-from equifactor.base.number_text import count_text
+from equifactor.base.number_text import count_text, table_size
 from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.formats.tokens import one_line
 from equifactor.formats.words import first_repeated
@@ -74,7 +74,7 @@ class NetworkBuilder:
         """Return the numbers of states of the parents and the child; raise if one is unknown or memory is too small."""
         self.check_names(child, parents, line)
         shape = tuple(len(self.nodes[name].states) for name in (*parents, child))
-        size = math.prod(shape)
+        size = table_size(shape)
         self._entries += size
         if len(shape) > _MAX_AXES:
             raise self.error(f"'{child}' has {len(parents)} parents. At most {_MAX_AXES - 1} are supported.", line)

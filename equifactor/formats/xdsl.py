@@ -25,6 +25,7 @@ from equifactor.base.files import label, read_bytes, split_name
 from equifactor.base.number_text import whole_number
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.formats.network_builder import NetworkBuilder, as_table
+from equifactor.formats.words import first_repeated
 from equifactor.formats.xdsl_writer import NAME, NUMBER, STATES, write_xdsl
 from equifactor.formats.xml_elements import XmlElement, read_xml
 from equifactor.graph.parents import ROUNDING
@@ -85,11 +86,14 @@ class _XdslNode:
             raise node.error(f"expected {supported}, found <{node.tag[:40]}>, which is not supported")
         own = node.attribute("id")
         ids = [state.attribute("id") for state in node.all("state")]
+        if (twice := first_repeated(ids)) is not None:
+            raise node.error(f"node '{own}' has the state '{twice}' more than once. Its states must differ.")
         properties = {p.attributes.get("id"): p for p in node.all("property")}
         states, order = ids, np.arange(len(ids))
         if STATES in properties:
             pairs = _pairs(properties[STATES], ids)
-            states, order = [name for _, name in pairs], np.array([ids.index(i) for i, _ in pairs])
+            number_of_id = {state: k for k, state in enumerate(ids)}
+            states, order = [name for _, name in pairs], np.array([number_of_id[i] for i, _ in pairs])
         name = _text_of(properties[NAME]) if NAME in properties else own
         number = whole_number(properties[NUMBER].text) if NUMBER in properties else None
         return cls(node, own, ids, name, states, order, number)

@@ -41,7 +41,7 @@ def warn_of_typed_rows(graph: FactorGraph) -> None:
     row = np.unravel_index(int(np.argmax(np.abs(sums[a] - 1.0))), sums[a].shape)
     scope = s.scope(a).tolist()
     child = scope.pop(int(families.slot[a]))
-    given = ", ".join(f"{s.variable_name(i)} = {s.states_of(i)[x]}" for i, x in zip(scope, row, strict=True))
+    given = ", ".join(f"{s.variable_name(i)} = {s.states_of(i)[int(x)]}" for i, x in zip(scope, row, strict=True))
     _warn("", s.variable_name(child), given, float(sums[a][row]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -61,7 +63,16 @@ def test_blocks_shifts_and_separators() -> None:
         ("error(0.1) " + "y" * 100_000, "found 'yyy"),
         ("error(" + "z" * 100_000 + ") D0", "found 'zzz"),
         ("{" * 100_000, "expected an instruction"),
-        ("repeat 1000000000000 {\nshift_detectors 1\n}", "expand to 1000000000000, more than .* EQUIFACTOR_READ_LIMIT"),
+        (
+            "repeat 1000000000000 {\nshift_detectors 1\n}\ndetector D0",
+            "up to 1000000000001, more than .* EQUIFACTOR_READ",
+        ),
+        ("repeat 1000000000000 {\ndetector D0\nshift_detectors 1\n}", "numbered up to 1000000000000"),
+        ("repeat 9 {\nrepeat 1000000000000 {\nshift_detectors 1\n}\nrepeat 2 {\nerror(0.1) D0\n}\n}", "numbered up to"),
+        (
+            "repeat 9 {\nshift_detectors 999999999999999999\n}\nrepeat 2 {\nerror(0.1) D0\n}",
+            "numbered up to about 10.19",
+        ),
         ("repeat 1000000000000 {\nerror(0.1) D0\n}", "expand to 2000000000000,"),
         ("repeat 99999999 {\n" * 50 + "error(0.1) D0\n" + "}\n" * 50, "the repeated blocks expand to about 10.400"),
         ("error(0.1) D999999999999", "the detectors are numbered up to 1000000000000"),
@@ -78,6 +89,9 @@ def test_errors_say_where(text: str, message: str) -> None:
 def test_an_empty_block_takes_no_time() -> None:
     model = parse_dem("repeat 1000000000000 {\n}\nrepeat 9 {\nrepeat 1000000000000 {\n}\n}\nerror(0.1) D0\n")
     assert model.num_errors == 1
+    text = "repeat 1000000000000 {\nshift_detectors 1\n}\nerror(0.1) L0\n"
+    assert (parse_dem(text).num_detectors, parse_dem(text).num_observables) == (0, 1)
+    assert parse_dem("repeat 0 {\nerror(0.1) D7\nshift_detectors 5\n}\nerror(0.1) D0\n").num_detectors == 1
     pytest.importorskip("stim")
     assert model_of_circuit("REPEAT 1000000000000 {\n}\nM 0\nDETECTOR rec[-1]").num_detectors == 1
 
@@ -125,3 +139,30 @@ def test_it_agrees_with_stim() -> None:
     assert folded.num_detectors == dem.num_detectors
     assert folded.num_errors == dem.num_errors
     assert (folded.detectors == flat.detectors).all()
+
+
+def random_block(rng: random.Random, depth: int) -> str:
+    """Return lines of errors, declarations, shifts and blocks."""
+    lines = []
+    for _ in range(rng.randint(1, 4)):
+        targets = " ".join(f"{rng.choice('DDDL')}{rng.randrange(4)}" for _ in range(rng.randint(1, 3)))
+        lines.append(
+            rng.choice(
+                [f"error(0.125) {targets}", f"detector D{rng.randrange(9)}", f"shift_detectors {rng.randrange(3)}"]
+            )
+        )
+        if depth and rng.random() < 0.5:
+            lines.append(f"repeat {rng.randint(1, 3)} {{\n{random_block(rng, depth - 1)}\n}}")
+    return "\n".join(lines)
+
+
+def test_random_blocks_agree_with_stim() -> None:
+    stim = pytest.importorskip("stim")
+    rng = random.Random(1)
+    for _ in range(100):
+        text = random_block(rng, 3)
+        dem = stim.DetectorErrorModel(text)
+        folded, flat = parse_dem(text), parse_dem(str(dem.flattened()))
+        assert (folded.num_detectors, folded.num_observables) == (dem.num_detectors, dem.num_observables), text
+        for name in ("detector_ptr", "detectors", "observable_ptr", "observables", "priors"):
+            np.testing.assert_array_equal(getattr(folded, name), getattr(flat, name), text)
