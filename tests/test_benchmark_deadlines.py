@@ -33,6 +33,7 @@ def test_the_largest_by_some_measure_are_taken(models: Path) -> None:
     todo = jobs(instances, ["auto", "bp"], 1.0, False, 1)
     assert sum(job.solver.startswith("auto") for job in todo) == 3 * 3  # every model, three tasks
     assert sum(job.solver.startswith("bp") for job in todo) == 2 * 3
+    assert {job.instance.name for job in jobs(instances, ["auto"], 1.0, False, 0)} == {"large", "wide"}
 
 
 def test_what_is_late_is_said(models: Path) -> None:
@@ -41,10 +42,14 @@ def test_what_is_late_is_said(models: Path) -> None:
     todo = jobs(collection(), ["gibbs"], 1.0, True, 1)
     row = {"status": "time-limit", "answered": True, "message": ""}
     seconds = [1.0, 2.0, 2.3]
-    rows = [(job, {**row, "seconds": s, "overrun": job.overrun(s)}) for job, s in zip(todo, seconds, strict=True)]
+    rows = [
+        (job, {**row, "seconds": s, "cpu_seconds": s / 2, "overrun": job.overrun(s)})
+        for job, s in zip(todo, seconds, strict=True)
+    ]
     lines = list(report(rows, 1.0))
-    assert lines[1].split()[:8] == ["gibbs", "MAR", "3", "3", "3", "2.30", "s", "1"]
-    assert [line.split(":")[0] for line in lines[2:]] == ["LATE"]
+    assert lines[2].split()[:10] == ["gibbs", "MAR", "3", "3", "3", "2.30", "s", "1.15", "s", "1"]
+    assert [line.split(":")[0] for line in lines[3:]] == ["LATE"]
+    assert "2.3 s of 1, 1.15 s CPU" in lines[3]
 
 
 def test_it_runs_and_ends_with_its_verdict(
@@ -52,9 +57,12 @@ def test_it_runs_and_ends_with_its_verdict(
 ) -> None:
     from benchmarks.deadlines import main
 
-    monkeypatch.setattr(sys, "argv", ["deadlines", "--solvers", "brute", "--limit", "5"])
+    monkeypatch.setattr(sys, "argv", ["deadlines", "--solvers", "brute", "--limits", "5", "6", "--busy", "1"])
     assert main() == 0
-    assert "brute" in capsys.readouterr().out
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("limit")] == [
+        "limit 5 s",
+        "limit 6 s",
+    ]
     monkeypatch.delenv("EQUIFACTOR_DATA")
     assert main() == 0  # without models there is nothing to measure
     assert "No folder of models" in capsys.readouterr().out

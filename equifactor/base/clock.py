@@ -72,7 +72,12 @@ class Clock:
     @property
     def seconds(self) -> float:
         """The seconds since creation, without pauses."""
-        return Clock.now() - self.start - (Pause.seconds - self._paused_before)
+        return Clock.now() - self.start - self.paused
+
+    @property
+    def paused(self) -> float:
+        """The seconds since creation that this clock did not count, because kernels were compiled."""
+        return Pause.seconds - self._paused_before
 
     @property
     def left(self) -> float:

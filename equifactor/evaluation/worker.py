@@ -49,11 +49,14 @@ def _solved(job: Job, graph: Any) -> dict[str, Any]:
     from equifactor.evaluation.measures import facts
     from equifactor.questions.solve import solve
 
+    begin = time.process_time()
     result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
     return {
         "status": result.status.value,
         "message": result.message or result.status.advice,
         "seconds": round(result.seconds, 4),
+        "cpu_seconds": round(time.process_time() - begin, 4),
+        "compile_seconds": result.stats.get("compile_seconds", 0.0),
         "overrun": job.overrun(result.seconds),
         "iterations": result.iterations,
         "answered": result.answered,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -165,10 +166,9 @@ class FactorGraph:
     @property
     def num_joint_states(self) -> int:
         """The number of assignments to the free variables, as an exact integer."""
-        total = 1
-        for d in self.card[self.free_vars].tolist():
-            total *= d
-        return total
+        # One power for each distinct cardinality: a product variable by variable takes 14 s for 10^6 variables.
+        states, count = np.unique(self.card[self.free_vars], return_counts=True)
+        return math.prod(d**n for d, n in zip(states.tolist(), count.tolist(), strict=True))
 
     def factor(self, factor: int) -> FloatArray | StructuredFactor:
         """Return one factor as it was stated: the log table, or the `Parity`, `Clause`, .. that it is."""

@@ -32,7 +32,8 @@ SOLVERS = ["bp", "brute", "bp(damping=0.5)"]
 
 def facts(rows: list[Row]) -> list[Row]:
     """Return the rows without the fields that differ between runs."""
-    return [{k: v for k, v in row.items() if k not in ("seconds", "read_seconds", "overrun")} for row in rows]
+    times = ("seconds", "cpu_seconds", "compile_seconds", "read_seconds", "overrun")
+    return [{k: v for k, v in row.items() if k not in times} for row in rows]
 
 
 def keys(folder: Path) -> list[str]:

@@ -300,6 +300,26 @@ def test_the_clock_stands_still_while_kernels_compile(driven_time) -> None:
     assert clock.left == 998.0
 
 
+@pytest.mark.parametrize(("compiling", "limit", "sentence"), [(5.0, 1.0, "for 5 s"), (5.0, None, ""), (0.5, 1.0, "")])
+def test_compiling_is_reported_and_not_counted(
+    driven_time, compiling: float, limit: float | None, sentence: str
+) -> None:
+    compiled: list[int] = []
+
+    def compile_once(count: int) -> None:
+        driven_time.advance(0.01 * count)
+        if not compiled:
+            compiled.append(count)
+            Pause.begin()
+            driven_time.advance(compiling)
+            Pause.end()
+
+    result = solve(FactorGraph([2]), "PR", Counter(iterations=10, watch=compile_once), time_limit=limit)
+    assert result.seconds == pytest.approx(0.1)
+    assert result.stats["compile_seconds"] == compiling
+    assert (f"Kernels were compiled {sentence}" in result.message) == bool(sentence)
+
+
 def test_auto_answers_whatever_happens_to_exact() -> None:
     graph = ising_grid(5, 5, seed=0)
     for task in Task:

@@ -19,6 +19,7 @@ from equifactor.base.errors import OptionError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.base.torch_device import check_device, torch_batch_size
+from equifactor.base.torch_threads import only_free_cores
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.learned.model_card import WEIGHTS, card_of_file
 from equifactor.solvers.learned.model_files import load_network
@@ -137,7 +138,8 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         """Solve all graphs as one batch, or in halves if one batch does not fit into memory."""
         self.check_task(task)
         check_device(context.device)
-        return self._with_steps(task, context)._run_in_memory(graphs, task, context)
+        with only_free_cores(context.clock, context.device):
+            return self._with_steps(task, context)._run_in_memory(graphs, task, context)
 
     def settle(
         self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext
