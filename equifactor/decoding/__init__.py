@@ -21,7 +21,7 @@ ordered_statistics.py              decodes shots on which belief propagation fai
 error_sampling.py, shot_files.py   shots drawn at random, and shots in files
 learned_memory.py                  the network of learned-memory, with memory_kernels.py; memory_training.py trains it
 optimal_engine.py                  errors that are proven to be the most likely ones, by MAP solvers
-bicycle.py                         quantum codes for experiments
+bicycle.py, surface.py             quantum codes for experiments
 codewords.py                       words of classical codes over noisy channels
 sinter_plugin.py                   decoders for Sinter
 """
@@ -44,6 +44,7 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.learned_memory import MemoryNetwork
 from equifactor.decoding.memory_training import MemoryTraining, train_memories
 from equifactor.decoding.methods import METHODS, DecodingMethod
+from equifactor.decoding.surface import surface_code
 
 __all__ = [
     "METHODS",
@@ -62,6 +63,7 @@ __all__ = [
     "bicycle_code",
     "gaussian_channel",
     "sinter_decoders",
+    "surface_code",
     "train_memories",
     "word_error_rates",
 ]
