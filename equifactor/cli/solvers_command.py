@@ -25,7 +25,9 @@ EXAMPLE = example("equifactor solvers", "equifactor solvers bp", "equifactor sol
 def solvers(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", autocompletion=solvers_by_name, help="Show the options of this solver or decoding method."),
+        typer.Argument(
+            metavar="NAME", autocompletion=solvers_by_name, help="Show the options of this solver or decoding method."
+        ),
     ] = None,
     plugin: Plugins = None,
 ) -> None:

@@ -11,6 +11,7 @@ channel + g (posterior - channel) in place of the channel's log ratio.
 
 decoder.py                         `Decoder`: checks its arguments and calls an engine
 error_model.py, problem.py         the errors of a code; the bits and checks that remain to be decoded
+given_arrays.py                    arrays that users give
 code_sources.py                    what `Decoder` takes in place of a check matrix
 code_files.py, dem_text.py         codes from files and texts; stim_circuits.py: codes from circuits
 methods.py                         the methods and their settings

@@ -41,7 +41,8 @@ def test_the_numbers_of_qubits_and_checks(distance: int) -> None:
 
 def test_larger_codes_are_better_below_the_threshold_and_worse_above() -> None:
     low, high = (
-        [Decoder(surface_code(d, p), "relay").logical_error_rate(2000, seed=1).rate for d in (3, 7)] for p in (0.04, 0.16)
+        [Decoder(surface_code(d, p), "relay").logical_error_rate(2000, seed=1).rate for d in (3, 7)]
+        for p in (0.04, 0.16)
     )
     assert low[1] < 0.5 * low[0]
     assert high[1] > 1.1 * high[0]
