@@ -38,7 +38,7 @@ CIRCUITS = (
 METHODS = {
     "min-sum": ("msl-bp", "min-sum(iterations=10000)"),
     "memory": ("mem-bp", "memory(iterations=10000)"),
-    "bp-osd": ("bp-osd", "bp-osd"),
+    "bp-osd": ("bp-osd", "bp-osd(scale=1)"),  # the scale of the published runs
     "relay": ("relay-bp", f"relay(low={INTERVAL[0]}, high={INTERVAL[1]})"),
     "relay, serial": ("relay-bp", f"relay(low={INTERVAL[0]}, high={INTERVAL[1]}, schedule=serial)"),
     "learned-memory": ("relay-bp", "learned-memory"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = example(
     "equifactor decode bb72 --prior 0.05 --sample 5000 --seed 1",
-    'equifactor decode bb72 --prior 0.05 --sample 5000 --seed 1 --method "bp-osd(osd_order=7)"',
+    'equifactor decode bb72 --prior 0.05 --sample 5000 --seed 1 --method "bp-osd(scale=0.625)"',
 )
 
 

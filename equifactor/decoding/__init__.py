@@ -11,6 +11,7 @@ channel + g (posterior - channel) in place of the channel's log ratio.
 
 decoder.py                         `Decoder`: checks its arguments and calls an engine
 error_model.py, problem.py         the errors of a code; the bits and checks that remain to be decoded
+given_arrays.py                    arrays that users give
 code_sources.py                    what `Decoder` takes in place of a check matrix
 code_files.py, dem_text.py         codes from files and texts; stim_circuits.py: codes from circuits
 methods.py                         the methods and their settings
@@ -21,7 +22,7 @@ ordered_statistics.py              decodes shots on which belief propagation fai
 error_sampling.py, shot_files.py   shots drawn at random, and shots in files
 learned_memory.py                  the network of learned-memory, with memory_kernels.py; memory_training.py trains it
 optimal_engine.py                  errors that are proven to be the most likely ones, by MAP solvers
-bicycle.py                         quantum codes for experiments
+bicycle.py, surface.py             quantum codes for experiments
 codewords.py                       words of classical codes over noisy channels
 sinter_plugin.py                   decoders for Sinter
 """
@@ -44,6 +45,7 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.learned_memory import MemoryNetwork
 from equifactor.decoding.memory_training import MemoryTraining, train_memories
 from equifactor.decoding.methods import METHODS, DecodingMethod
+from equifactor.decoding.surface import surface_code
 
 __all__ = [
     "METHODS",
@@ -62,6 +64,7 @@ __all__ = [
     "bicycle_code",
     "gaussian_channel",
     "sinter_decoders",
+    "surface_code",
     "train_memories",
     "word_error_rates",
 ]

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.files import label, split_name
 from equifactor.decoding.code_files import read_code
 from equifactor.decoding.error_model import ErrorModel
+from equifactor.decoding.given_arrays import read_array
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -39,10 +40,7 @@ def read_source(source: Any, priors: ArrayLike | None = None, *, basis: str | No
     if _has_priors(source):
         name = label(source) if isinstance(source, (str, os.PathLike)) and "\n" not in str(source) else "the code"
         raise OptionError(f"{name}: it states the probabilities of its errors. Leave out the prior.")
-    try:
-        given = np.asarray(priors, float)
-    except (TypeError, ValueError):
-        raise OptionError(f"priors must be probabilities, found {brief(priors)}.") from None
+    given = read_array("priors", priors).astype(float)
     if given.ndim == 0:
         return read_code(source, basis=basis, prior=float(given))
     model = read_code(source, basis=basis, prior=_SOME_PRIOR)

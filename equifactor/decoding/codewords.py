@@ -12,13 +12,15 @@ import numpy as np
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.progress import bar
+from equifactor.base.run_context import check_run
 from equifactor.decoding.decoder import answered, engine_of
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import binomial_text
+from equifactor.decoding.given_arrays import read_array
 from equifactor.decoding.methods import DecodingMethod, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore
-from equifactor.generators.argument_checks import real
+from equifactor.generators.argument_checks import real, whole
 from equifactor.generators.channel import BurstyChannel
 from equifactor.generators.ldpc import LdpcCode
 
@@ -127,8 +129,8 @@ class WordDecoder:
 
 def _read_ratios(log_ratios: ArrayLike, width: int) -> FloatArray:
     """Return log ratios [N, width] that a user gave; raise `ModelError` for hard bits, NaN or another shape."""
-    array = np.asarray(log_ratios)
-    if array.ndim != 2 or array.shape[1] != width or array.dtype.kind not in "buif":
+    array = read_array("log_ratios", log_ratios)
+    if array.ndim != 2 or array.shape[1] != width:
         raise ModelError(
             f"log_ratios must be numbers in an array [N, {width}], found {array.dtype} {list(array.shape)}."
         )
@@ -222,6 +224,9 @@ def word_error_rates(
         time_limit: in seconds, for each channel.
         progress: True for a bar on the terminal, or a function of (done, total, note).
     """
+    whole("words", words, 1)
+    whole("first", first, 0)
+    check_run(time_limit, seed, progress)
     decoders = [WordDecoder(code, method) for method in methods]
     for number, channel in enumerate(channels):
         clock, totals = Clock(time_limit), [_Total() for _ in decoders]
@@ -231,9 +236,9 @@ def word_error_rates(
                     break
                 bits, noise = np.random.default_rng([seed, number, begin]).spawn(2)
                 count = min(_BATCH, first + words - begin)
-                whole = code.encode(bits.integers(2, size=(count, code.dimension)))
+                batch = code.encode(bits.integers(2, size=(count, code.dimension)))
                 skipped = max(0, first - begin)
-                sent, received = whole[skipped:], channel.transmit(whole, noise)[skipped:]
+                sent, received = batch[skipped:], channel.transmit(batch, noise)[skipped:]
                 log_p = channel.log_likelihood(received)
                 for total, decoder in zip(totals, decoders, strict=True):
                     left = None if time_limit is None else clock.left

@@ -10,6 +10,7 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError
 from equifactor.base.options import format_value
 from equifactor.base.progress import bar
+from equifactor.base.run_context import check_run
 from equifactor.decoding.code_files import read_code
 from equifactor.decoding.code_sources import is_source, read_source
 from equifactor.decoding.decoding_result import DecodingResult
@@ -18,6 +19,7 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
+from equifactor.generators.argument_checks import whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,10 +169,8 @@ class Decoder:
                 "The code has no observables, so a decoder cannot be wrong about them. Pass observables, or measure "
                 "the word errors of a classical code by word_error_rates."
             )
-        if shots < 1 or first < 0:
-            raise OptionError(
-                f"At least one shot must be drawn, from shot 0 on; found {shots} shots from shot {first} on."
-            )
+        whole("shots", shots, 1)
+        whole("first", first, 0)
         sampler = ShotSampler(self.model, seed)
         truth = np.zeros((shots, self.model.num_observables), bool)
 
@@ -191,6 +191,7 @@ def answered(
 
     The clock starts after the kernels are loaded, as it stands still while they compile.
     """
+    check_run(time_limit, 0, progress)
     engine.prepare(store)
     clock = Clock(time_limit)
     with clock.catch_interrupt(), bar(progress, "decoding") as report:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.decoding.given_arrays import read_array
 from equifactor.kernels.pointers import picked, ptr_of, row_of
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class ErrorModel:
 
         `priors` is one probability for all errors, or one for each error [E].
         """
+        if checks is None:
+            raise ModelError("A check matrix is needed, found None. Pass zeros and ones [detectors, errors].")
         row, error, (num_detectors, num_errors) = _read_matrix("check matrix", checks)
         own, other, (num_observables, width) = _read_matrix("observable matrix", observables, num_errors)
         if width != num_errors:
@@ -67,7 +70,7 @@ class ErrorModel:
                 f"The check matrix has {num_errors} columns and the observable matrix {width}. "
                 "Both need one column per error."
             )
-        given = np.asarray(priors, float)
+        given = read_array("priors", priors).astype(float)
         if given.ndim > 1 or (given.ndim == 1 and len(given) != num_errors):
             raise ModelError(
                 f"priors must be one probability or one for each of {num_errors} columns, found an array of shape "
@@ -169,7 +172,7 @@ def _odd_rows(row: ArrayLike, column: ArrayLike, num_rows: int, num_columns: int
 
 
 def _read_priors(priors: ArrayLike) -> FloatArray:
-    p = np.asarray(priors, float)
+    p = read_array("priors", priors).astype(float)
     wrong = ~((p >= 0.0) & (p <= 1.0))
     if wrong.any():
         n = int(np.argmax(wrong))
@@ -185,8 +188,8 @@ def _read_matrix(name: str, matrix: Any, width: int = 0) -> tuple[IntArray, IntA
         found = matrix.tocoo()
         row, column, values, shape = found.row, found.col, found.data, found.shape
     else:
-        array = np.asarray(matrix)
-        if array.ndim != 2 or array.dtype.kind not in "buif":
+        array = read_array(f"The {name}", matrix)
+        if array.ndim != 2:
             raise ModelError(
                 f"The {name} must have two axes and hold zeros and ones, found {array.dtype} {array.shape}."
             )

@@ -124,6 +124,13 @@ class BpOsdDecoding(DecodingMethod):
 
     name = "bp-osd"
     iterations: int = option(80, "largest number of iterations", low=1)
+    scale: float = option(
+        0.9,
+        "factor of the answers of min-sum; 0.625 is better for colour codes and noise on data alone; 0 means 1 - 2^-i "
+        "in iteration i",
+        low=0,
+        high=1,
+    )
     osd: Osd = option(
         "cs", "ordered statistics for shots that have not converged: none, 0, or cs (single bits and pairs)"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.decoding.given_arrays import read_array
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -72,7 +73,7 @@ def shot_source(shots: ArrayLike, model: ErrorModel, packed: bool) -> tuple[Call
     If the model keeps only some detectors, shots may hold all of them. Raises `ModelError` if the array does not hold
     shots.
     """
-    array = np.asarray(shots)
+    array = read_array("shots", shots)
     kept = model.kept_detectors
     counts = [model.num_detectors]
     if kept is not None and model.num_all_detectors not in (None, *counts):

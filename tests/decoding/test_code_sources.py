@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,17 @@ import numpy as np
 import pytest
 
 from equifactor.base.errors import ModelError, OptionError
-from equifactor.decoding import Decoder, ErrorModel, WordDecoder, bicycle_code
+from equifactor.decoding import (
+    BinarySymmetricChannel,
+    Decoder,
+    ErrorModel,
+    WordDecoder,
+    bicycle_code,
+    gaussian_channel,
+    surface_code,
+    word_error_rates,
+)
+from equifactor.generators import LdpcCode
 
 DEM = "error(0.1) D0 L0\nerror(0.1) D0 D1\nerror(0.1) D1\n"
 MODEL = ErrorModel.of_matrices([[1, 1]], 0.1)
@@ -30,7 +41,11 @@ def test_priors_are_used_or_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("priors", "said"),
-    [([0.1, 0.2], "one for each of 72 errors"), ([1.5] * 72, "prior of error 0 is 1.5"), ({}, "must be probabilities")],
+    [
+        ([0.1, 0.2], "one for each of 72 errors"),
+        ([1.5] * 72, "prior of error 0 is 1.5"),
+        ({}, "priors must be an array of numbers"),
+    ],
 )
 def test_wrong_priors_are_one_sentence(priors: Any, said: str) -> None:
     with pytest.raises((ModelError, OptionError), match=said):
@@ -66,7 +81,7 @@ def test_kept_detectors_have_their_old_numbers() -> None:
 def test_a_rate_needs_observables_and_shots() -> None:
     with pytest.raises(OptionError, match="no observables"):
         Decoder(MODEL).logical_error_rate(10)
-    with pytest.raises(OptionError, match="At least one shot"):
+    with pytest.raises(OptionError, match="shots must be a whole number of at least 1"):
         Decoder(bicycle_code("bb72", 0.1)).logical_error_rate(0)
 
 
@@ -84,10 +99,35 @@ def test_hard_bits_are_not_log_ratios(bits: Any) -> None:
     ("ratios", "said"),
     [
         ([[1.0, np.nan, 2.0]], "hold NaN for bit 1 of word 0"),
-        ([["a", "b", "c"]], r"must be numbers in an array \[N, 3\]"),
+        ([["a", "b", "c"]], "must be an array of numbers"),
         ([[1.0]], r"must be numbers in an array \[N, 3\], found float64 \[1, 1\]"),
     ],
 )
 def test_wrong_log_ratios_are_one_sentence(ratios: Any, said: str) -> None:
     with pytest.raises(ModelError, match=said):
         WordDecoder([[1, 1, 0], [0, 1, 1]]).decode(ratios)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Decoder([[1, 1]], ["a", "b"]),
+        lambda: Decoder([[1, 1]], [[0.1, 0.1], [0.1]]),
+        lambda: Decoder([[1, 1], [1]], 0.1),
+        lambda: Decoder(None, 0.1),
+        lambda: Decoder(MODEL).decode([[1], [1, 1]]),
+        lambda: Decoder(MODEL).decode([["a"]]),
+        lambda: Decoder(MODEL).decode([[1]], time_limit="4"),
+        lambda: Decoder(MODEL).decode([[1]], time_limit=-1.0),
+        lambda: WordDecoder([[1, 1]]).decode([[1.0], [1.0, 2.0]]),
+        lambda: WordDecoder([[1, 1]]).decode([[1j, 2.0]]),
+        lambda: Decoder(bicycle_code("bb72", 0.1)).logical_error_rate("10"),  # type: ignore[arg-type]
+        lambda: surface_code(3, "a"),  # type: ignore[arg-type]
+        lambda: next(word_error_rates(LdpcCode.random(24, 12), [BinarySymmetricChannel()], words=0)),
+        lambda: gaussian_channel(3.0, 0.0),
+    ],
+)
+def test_wrong_arguments_are_one_sentence(call: Callable[[], object]) -> None:
+    with pytest.raises((ModelError, OptionError)) as raised:
+        call()
+    assert str(raised.value).count("\n") == 0

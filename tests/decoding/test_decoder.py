@@ -211,6 +211,9 @@ def test_ctrl_c_keeps_what_is_done() -> None:
     result = Decoder(H, p, L, method="min-sum").decode(shots, progress=press)
     assert result.interrupted
     assert 0 < result.decoded.sum() < 20000
+    assert (np.diff(result.decoded.astype(int)) <= 0).all()  # The shots that were decoded are the first ones.
+    whole = Decoder(H, p, L, method="min-sum").decode(shots)
+    np.testing.assert_array_equal(result.iterations[result.decoded], whole.iterations[result.decoded])
     assert not result.converged[~result.decoded].any()
     assert not result.flips[~result.decoded].any()
 

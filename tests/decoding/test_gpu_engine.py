@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from equifactor.base.errors import OptionError
-from equifactor.decoding import Decoder
-from equifactor.decoding.gpu_lanes import memories
+from equifactor.decoding import Decoder, ErrorModel
+from equifactor.decoding.gpu_lanes import Arrivals, memories
 from equifactor.decoding.methods import decoding_method
+from equifactor.decoding.problem import DecodingProblem
+from equifactor.decoding.shot_store import ShotStore
 
 
 def has_gpu() -> bool:
@@ -52,6 +56,37 @@ def test_answers_are_those_of_the_cpu(method: str) -> None:
     np.testing.assert_array_equal(here.flips[same], there.flips[same])
     np.testing.assert_allclose(here.weight[same], there.weight[same], atol=1e-4)
     assert abs(here.converged.mean() - there.converged.mean()) < 0.01
+
+
+def test_a_run_that_is_stopped_finishes_the_shots_that_have_begun(driven_time) -> None:
+    if not has_gpu():
+        pytest.skip("no NVIDIA GPU")
+    checks, priors, observables = code()
+    decoder = Decoder(
+        checks, priors, observables, method="relay(iterations=5, legs=9, leg_iterations=3)", device="cuda"
+    )
+    driven_time.tick = 1.0
+    found = decoder.logical_error_rate(100_000, seed=1, time_limit=4.0)
+    assert 0 < found.shots < 100_000
+    assert found.result.decoded[: found.shots].all()
+    whole = decoder.logical_error_rate(found.shots, seed=1)
+    assert found.errors == whole.errors
+
+
+def test_shots_after_the_last_one_in_a_lane_do_not_count() -> None:
+    """Shots that the channel explains are answered when they are read, before the hard shots that precede them."""
+    problem = DecodingProblem.of(ErrorModel.of_matrices(np.eye(2, dtype=int), 0.1))
+    shots = np.array([[0, 0], [1, 0], [0, 0], [0, 1], [0, 0], [1, 1], [0, 0]], bool)
+    store = ShotStore(problem, lambda a, b: shots[a:b], len(shots), keep=False)
+    answered = []
+    engine = SimpleNamespace(problem=problem, answer_trivial=lambda store, shots, likely: answered.extend(shots))
+    arrivals = Arrivals(engine, store)  # type: ignore[arg-type]
+    assert arrivals.take(2)[0].tolist() == [1, 3]
+    arrivals.stop()
+    assert answered == [0, 2, 4, 6]
+    assert store.decoded.tolist() == [True] * 4 + [False] * 3
+    assert arrivals.over
+    assert arrivals.begun == 4
 
 
 def test_legs_have_the_memories_of_the_cpu() -> None:
