@@ -276,7 +276,7 @@ def _numbers_of_row(structure: Structure, row: np.ndarray) -> StateNumbers:
     return StateNumbers(zip(seen.tolist(), row[seen].astype(np.int64).tolist(), strict=True))
 
 
-def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:
+def conditioned(given: FactorGraph, evidence: Evidence | IntArray) -> FactorGraph:
     """Return what `FactorGraph.condition` returns; its docstring says which forms of evidence are allowed."""
     observed = np.full(given.num_vars, -1) if given.observed is None else given.observed.copy()
     if isinstance(evidence, np.ndarray):
