@@ -165,7 +165,7 @@ def test_evidence_of_probability_zero_is_a_status(command, contradiction: None) 
         (["--solver", "bp(dampin=0.5)"], "did you mean damping?"),
         (["--solver", "bp(damping=2)"], "below 1"),
         (["--solver", "bp(damping"], "cannot read the solver"),
-        (["--task", "MARR"], "choose from: MAR, PR, MAP"),
+        (["--task", "MARR"], "The tasks are MAR (marginals)"),
         (["--time-limit", "-1"], "time limit"),
         (["--time-limit", "soon"], "--time-limit"),
         (["--device", "tpu9000", "--solver", "bp"], "device"),
