@@ -1,6 +1,6 @@
 """Names that users of other packages try first, and what to write in their place.
 
-The names come from pgmpy, pyAgrum, libDAI, OpenGM, pomegranate and PGMax. The table is read only when a name is unknown.
+The names come from pgmpy, pyAgrum, libDAI, OpenGM, pomegranate and PGMax. The table is read when a name is unknown.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class Exit(IntEnum):
     """What the process returns; docs/command-line.md and `equifactor solve --help` list them."""
 
     DONE = 0
-    UNSOLVED = 1  # under --strict an unsolved status, or an -o file that lacks an answer
+    UNSOLVED = 1  # a model without an answer; under --strict also an unsolved status
     NO = 1  # the answer is no: models are not isomorphic, or a claim does not hold
     USAGE = 2
     BAD_INPUT = 3  # unreadable or invalid input, unwritable output

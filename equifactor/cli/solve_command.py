@@ -92,7 +92,7 @@ def solve(
     \b
     Exit status:
       0    done
-      1    under --strict an unsolved status, or -o FILE lacks an answer
+      1    a model has no answer; under --strict also an unsolved status
       2    wrong usage
       3    unreadable or invalid input, unwritable output
       130  interrupted, after the best answer so far
@@ -109,7 +109,7 @@ def solve(
     if joint is not None and parse_task(task) is Task.MAP:
         raise OptionError("--joint needs probabilities, but --task MAP computes one assignment: use --task MAR")
     graphs = ModelReader(models, evidence, format, sample)
-    unsolved = False
+    unsolved = unanswered = False
     interrupts = Clock.interrupts
     with AnswerWriter(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
         for n, (path, graph) in enumerate(graphs):
@@ -129,7 +129,8 @@ def solve(
                     answer = "" if together and asked is None else _as_text(result, asked, answers)
                     answer += "" if found is None else "\n" * bool(answer) + f"{found.table()}\n"
                 _give(result, path, answers, answer, as_json)
-                unsolved |= not result.status.solved or (joint is not None and found is None)
+                unsolved |= not result.status.solved
+                unanswered |= not result.answered or (joint is not None and found is None)
             if Clock.interrupts > interrupts:  # Checked for any status: the run may have finished despite Ctrl-C.
                 if n + 1 + graphs.failed < len(graphs):
                     say(f"interrupted after {path}; the models after it were not solved")
@@ -137,7 +138,7 @@ def solve(
             if report is not None:
                 report(n + 1, len(graphs), path)
     graphs.exit_if_failed()
-    if (strict and unsolved) or (output is not None and not answers.complete):
+    if unanswered or (strict and unsolved):
         raise typer.Exit(Exit.UNSOLVED)
 
 

@@ -210,18 +210,19 @@ class FactorGraph:
 
     # ---- new graphs from this one -----------------------------------------------------------------------
 
-    def condition(self, evidence: Evidence) -> FactorGraph:
+    def condition(self, evidence: Evidence | IntArray) -> FactorGraph:
         """Return the graph given evidence, over the same variables.
 
         Hard evidence (a state) slices the tables, so that observed variables leave every scope; ln Z and scores
         keep the scale of the original. Soft evidence (one weight per state) becomes a new unary factor. Cost O(T).
 
         Args:
-            evidence: a mapping from variable to state or weights, or a pandas Series. Text is an exact name. A whole
-                number counts from 0. It is refused if names are numbers, or words for true and false, at other places:
-                for the states "1" and "2" pass "1", for TRUE and FALSE pass "TRUE", and not 1. True and False are 1 and
-                0 of two states without names; with names they are refused unless a state has that name. Weights are
-                in the order of the states, or a mapping from state to weight.
+            evidence: a mapping from variable to state or weights, or a pandas Series, in which NaN is not observed; or
+                an array [V] of state numbers, such as a row of samples, in which -1 is not observed. Text is an exact
+                name. A whole number counts from 0. It is refused if names are numbers, or words for true and false, at
+                other places: for the states "1" and "2" pass "1", for TRUE and FALSE pass "TRUE", and not 1. True and
+                False are 1 and 0 of two states without names; with names they are refused unless a state has that name.
+                Weights are in the order of the states, or a mapping from state to weight.
 
         Raises `ModelError`, which names the choices, for an ambiguous value, for a variable that is given twice, and
         for a variable that is already observed in another state.

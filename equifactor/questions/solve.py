@@ -23,6 +23,7 @@ from equifactor.graph.reading.observations import is_mapping
 from equifactor.graph.reading.state_rows import is_frame
 from equifactor.graph.scores import batch_log_scores
 from equifactor.questions.result import Result
+from equifactor.questions.samples import Samples
 from equifactor.questions.solve_settings import SolveSettings
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import parse_solver, solver_names
@@ -155,6 +156,8 @@ def solve(
     if not isinstance(strict, (bool, np.bool_)):
         raise OptionError(f"strict must be True or False, found {brief(strict)}.")
     how = SolveSettings(method, seed, device, dtype, time_limit)
+    if isinstance(evidence, Samples):
+        evidence = evidence.states
     if isinstance(graph, FactorGraph) and _is_many(evidence):
         from equifactor.questions.many_answers import solve_sets
 
@@ -192,6 +195,8 @@ def _is_many(evidence: object) -> bool:
     """Return whether evidence holds many sets: mappings in a list or another collection, a frame, or an array."""
     if isinstance(evidence, (str, bytes)) or evidence is None:
         return False
+    if isinstance(evidence, np.ndarray) and evidence.ndim == 1 and evidence.dtype.kind in "iuf":
+        return False  # the states of one row of samples
     return is_frame(evidence) or (isinstance(evidence, Iterable) and not is_mapping(evidence))
 
 

@@ -136,7 +136,7 @@ def test_no_sets_at_all() -> None:
     [
         ([{"grass": "moist"}], "variable grass has no state 'moist'"),
         ([{"rain": True}], "variable rain has no state True"),
-        ([{"sprinkler": 1}, {"sprinkler": True}, {"sprinkler": 1.5}], "must be a state or one weight"),
+        ([{"sprinkler": 1}, {"sprinkler": True}, {"sprinkler": 1.5}], "must be a whole number or a name, found 1.5"),
         ([{"grass": "dry", 2: 0}], "names variable grass twice"),
         ([["dry"]], r"evidence set 0: Evidence sets must be a list .* This one is \['dry'\]"),
         (

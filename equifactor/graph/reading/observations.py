@@ -91,7 +91,7 @@ def named(structure: Structure, variable: Variable) -> int:
 
 def is_state(value: object) -> bool:
     """Return whether a value stands for one state; anything else is weights."""
-    return isinstance(value, (int, str, np.integer, np.bool_)) and not isinstance(value, np.timedelta64)
+    return isinstance(value, (int, float, str, np.number, np.bool_)) and not isinstance(value, np.timedelta64)
 
 
 def is_missing(value: object) -> bool:
@@ -101,13 +101,19 @@ def is_missing(value: object) -> bool:
     return value is None or type(value).__name__ in _MISSING_TYPES
 
 
+def is_unobserved(given: object, value: object) -> bool:
+    """Return whether a value marks an unobserved variable: a missing value of pandas; None only in a Series."""
+    return is_missing(value) and not (value is None and isinstance(given, Mapping))
+
+
 def state_number(structure: Structure, variable: int, state: object) -> int:
     """Return the number of a variable's state, given as the user types it.
 
-    Text is the exact name of a state. A whole number counts from 0; it is refused where a state name is a number other
-    than its own place, or a word for true (1) or false (0) at another place. True and False are the states with exactly
-    these names, as pandas reads them from a file. For two states without names they are 1 and 0. Otherwise they are
-    refused.
+    Text is the exact name of a state. A whole number, also one such as 1.0, counts from 0. Where a state name is a
+    number other than its own place, or a word for true (1) or false (0) at another place, the number must be a name
+    that cannot be another place; other numbers are refused. True and False are the states with these names, which
+    pandas reads from a file in lower and upper case. For two states without names they are 1 and 0. Otherwise they
+    are refused.
     """
     label, names = structure.variable_name(variable), _state_names(structure, variable)
     have = f"its states are {listed(names)}" if names else f"it has {_numbered_states(structure, variable)}"
@@ -121,25 +127,42 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
             raise ModelError(f"variable {label} has no state {state!r}; {near}{have}.", variable=variable)
         return names.index(state)
     if isinstance(state, (bool, np.bool_)):
-        if names and str(bool(state)) in names:
-            return names.index(str(bool(state)))
+        word = str(bool(state))
+        same = [name for name in names or () if name == word] or [n for n in names or () if n.lower() == word.lower()]
+        if names and len(same) == 1:
+            return names.index(same[0])
         if names or structure.card[variable] != 2:
             raise ModelError(
                 f"variable {label} has no state {bool(state)}; {have}. Give one of these.", variable=variable
             )
         return int(state)
-    if not isinstance(state, (int, np.integer)):
+    is_number = isinstance(state, (int, float, np.integer, np.floating)) and not isinstance(state, np.timedelta64)
+    place = place_by_name(names, state) if names and is_number else None
+    if place is not None and (place == state or not is_place(state, len(names or ()))):
+        return place
+    if not is_number or state % 1 != 0:  # type: ignore[operator]
         raise ModelError(
             f"The state of variable {label} must be a whole number or a name, found {brief(state)}.",
             variable=variable,
         )
-    if names and not _names_agree(names):
+    if names and not names_agree(names):
         raise ModelError(
             f"state {state} of variable {label} can be read as a name or as a place counted from 0; {have}. Give one "
             "of these as text.",
             variable=variable,
         )
-    return checked_number(structure, variable, int(state))
+    return checked_number(structure, variable, int(state))  # type: ignore[call-overload]
+
+
+def is_place(number: Any, card: int) -> bool:
+    """Return whether a number is the place of one of `card` states, counted from 0."""
+    return bool(number % 1 == 0 and 0 <= number < card)
+
+
+def place_by_name(names: tuple[str, ...], number: Any) -> int | None:
+    """Return the place of the only name that is this number, such as "1" or "01" for 1.0; None without one."""
+    equal = [k for k, name in enumerate(names) if finite_number(name) == number]
+    return equal[0] if len(equal) == 1 else None
 
 
 def checked_number(structure: Structure, variable: int, state: int) -> int:
@@ -163,10 +186,10 @@ def read_weights(structure: Structure, variable: int, value: object) -> FloatArr
         weights = as_numbers(given)
     except ValueError:
         weights = np.zeros(0)
-    if is_missing(value):
+    if value is None:
         raise ModelError(
-            f"evidence on variable {structure.variable_name(variable)} must be a state, and {brief(value)} is not a "
-            "state. Leave out variables that are not observed.",
+            f"evidence on variable {structure.variable_name(variable)} must be a state, and None is not a state. Leave "
+            "out variables that are not observed.",
             variable=variable,
         )
     if weights.shape != (card,) or not np.all((weights >= 0) & (weights < np.inf)):
@@ -234,18 +257,36 @@ def _numbered_states(structure: Structure, variable: int) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def _names_agree(names: tuple[str, ...]) -> bool:
+def names_agree(names: tuple[str, ...]) -> bool:
     """Return whether every name that is a number, or a word for 1 or 0, is at its own place."""
     return all(_TRUTH.get(name.lower(), finite_number(name)) in (None, x) for x, name in enumerate(names))
 
 
-def conditioned(given: FactorGraph, evidence: Evidence) -> FactorGraph:
+def _numbers_of_row(structure: Structure, row: np.ndarray) -> StateNumbers:
+    """Return the states in an array [V] of their numbers, such as one row of samples; -1 and NaN are not observed."""
+    if row.shape != (structure.num_vars,) or row.dtype.kind not in "iuf":
+        raise ModelError(
+            f"Evidence as an array must hold the number of the state of each of the {structure.num_vars} variables, "
+            f"or -1; found shape {row.shape} and dtype {row.dtype}."
+        )
+    seen = np.flatnonzero((row != -1) & (row == row))
+    odd = seen[row[seen] % 1 != 0]
+    if len(odd):
+        raise ModelError(f"The state of variable {structure.variable_name(odd[0])} is {row[odd[0]]:g}. Give a number.")
+    return StateNumbers(zip(seen.tolist(), row[seen].astype(np.int64).tolist(), strict=True))
+
+
+def conditioned(given: FactorGraph, evidence: Evidence | IntArray) -> FactorGraph:
     """Return what `FactorGraph.condition` returns; its docstring says which forms of evidence are allowed."""
     observed = np.full(given.num_vars, -1) if given.observed is None else given.observed.copy()
+    if isinstance(evidence, np.ndarray):
+        evidence = _numbers_of_row(given.structure, evidence)
     read = checked_number if isinstance(evidence, StateNumbers) else state_number
     any_hard = False
     soft: list[tuple[list[int], FloatArray]] = []
     for i, value in by_variable(given.structure, evidence, "evidence").items():
+        if is_unobserved(evidence, value):
+            continue
         if is_state(value):
             state = read(given.structure, i, value)
             if observed[i] not in (-1, state):

@@ -52,7 +52,8 @@ class Column:
 def encoded(s: Structure, variable: int, column: Column) -> IntArray:
     """Return [N] the numbers of the states in a column, -1 where a value is missing."""
     codes, values = _factorised(column)
-    read: Callable[[Structure, int, Any], int] = _state_in_file if column.lines is not None else _state
+    read: Callable[[Structure, int, Any], int]
+    read = _state_in_file if column.lines is not None else _reader_of(s, variable, values)
     numbers = np.full(len(values) + 1, -1, np.int64)  # the last one is for values that are missing already
     for k, value in enumerate(values):
         try:
@@ -112,12 +113,27 @@ def _check_types(column: Column, values: Sequence[Any]) -> None:
         )
 
 
+def _reader_of(s: Structure, variable: int, values: list[Any]) -> Callable[[Structure, int, Any], int]:
+    """Return how to read the values of a column in memory.
+
+    Numbers may be places counted from 0, or names such as "1" and "2", which pandas reads from a file as numbers. If
+    all are names and one of them is not a place, they are names. Otherwise each value must be clear by itself.
+    """
+    names = s.state_names[variable] if s.state_names else None
+    given = [value for value in values if not is_missing(value)]
+    if not names or not all(isinstance(x, (int, float, np.number)) and not isinstance(x, bool) for x in given):
+        return _state
+    places = [observations.place_by_name(names, value) for value in given]
+    if None in places or all(observations.is_place(value, len(names)) for value in given):
+        return _state
+    known = dict(zip(given, places, strict=True))
+    return lambda _s, _variable, value: -1 if is_missing(value) else known[value]
+
+
 def _state(s: Structure, variable: int, value: Any) -> int:
     """Return the state of a value in memory, -1 where it is missing; read as evidence is."""
     if is_missing(value) or (isinstance(value, str) and value == ""):
         return -1
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        value = int(value)  # pandas writes whole numbers beside missing values as floats
     return state_number(s, variable, value)
 
 
@@ -290,6 +306,8 @@ def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, 
         if found is None:
             single = StateNumbers({key: value}) if trusted else {key: value}
             ((i, x),) = by_variable(structure, single, "evidence").items()
+            if observations.is_unobserved(given, x):
+                continue
             if not observations.is_state(x):
                 observations.read_weights(structure, i, x)
                 only_states = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_ki
 from equifactor.solvers.elimination.brute import BruteForce
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.solving.estimate import Estimate
+from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import SolveContext, Solver
 
@@ -34,6 +35,7 @@ _SEARCH_SHARE = 0.25
 _FEW_ENTRIES = 2**22
 _NATIVE_SHARE = 0.4  # The share of the time for search on structured factors, if search on tables follows. By hand.
 _MESSAGE_SHARE = 0.3  # The share of the time for message passing and the network, before slower solvers. By hand.
+_POSSIBLE_SHARE = 0.3  # The share of the time to find a possible assignment of a formula, or to refute it. By hand.
 _UNLIMITED = 60.0  # Reference seconds that exact may take if there is no deadline. Chosen by hand.
 
 
@@ -142,6 +144,7 @@ class Auto(Solver):
         Sums over cutsets come first, then message passing and the network, then a ladder of solvers for each graph.
         """
         from equifactor.solvers.auto.ladder_answers import LadderAnswer
+        from equifactor.solvers.auto.possibility import with_possibility
         from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
         from equifactor.solvers.auto.sum_portfolio import estimates
 
@@ -154,7 +157,11 @@ class Auto(Solver):
             own = share_of_time(context, count - n, end)
             ladders.append(SumLadder(graphs[n], forms[n], task, own, limits))
             answers.append(ladders[n].by_cutset())
+        scores = [-math.inf] * count  # The log score of a possible assignment of each graph, if one was looked for.
         rest = [n for n in range(count) if answers[n] is None]
+        for k, n in enumerate(rest):
+            answers[n], scores[n] = self._possible(graphs[n], reasons[n], share_of_time(context, len(rest) - k, end))
+        rest = [n for n in rest if answers[n] is None]
         before = clock.seconds
         first = replace(context, clock=Clock(_MESSAGE_SHARE * max(0.0, end - before), whole=clock))
         found = estimates([graphs[n] for n in rest], task, first) if rest else []
@@ -162,10 +169,30 @@ class Auto(Solver):
         for k, (n, (estimate, solver)) in enumerate(zip(rest, found, strict=True)):
             ladders[n].context = share_of_time(context, len(rest) - k, end)
             ladders[n].answers.insert(0, LadderAnswer(solver, estimate, each))
-            impossible = estimate.status is Status.ZERO_PROBABILITY
-            answers[n] = estimate if impossible else ladders[n].run()
+            if estimate.status is not Status.ZERO_PROBABILITY:
+                estimate = ladders[n].run()
+            if estimate.status not in (Status.EXACT, Status.ZERO_PROBABILITY):
+                estimate = with_possibility(estimate, graphs[n], scores[n], ladders[n].answers)
+            answers[n] = estimate
             context.report(count - len(rest) + k + 1, count)
         return [_say(a, a.stats.get("chosen", "bp"), why) for a, why in zip(answers, reasons, strict=True) if a]
+
+    def _possible(self, graph: FactorGraph, why: Refusal, context: SolveContext) -> tuple[Estimate | None, float]:
+        """Return the proof that a formula has no solutions, if it is found, and the log score of a solution if not.
+
+        Other graphs are not looked at: their sampler finds possible assignments by itself.
+        """
+        from equifactor.solvers.auto.possibility import are_parities_contradictory, has_hard_structure, zeros_alone
+
+        if not has_hard_structure(graph):
+            return None, -math.inf
+        if are_parities_contradictory(graph):
+            return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf
+        zeros, seconds = zeros_alone(graph), _POSSIBLE_SHARE * context.clock.left
+        found = self._best_assignment(zeros, table_forms([zeros], Task.MAP)[0], why, seconds, context)
+        if found.status is Status.ZERO_PROBABILITY:
+            return replace(found, message=""), -math.inf
+        return None, -math.inf if found.assignment is None else float(graph.log_score(found.assignment))
 
     def _best_assignment(
         self, graph: FactorGraph, form: LoweredGraph | Refusal, why: Refusal, seconds: float, context: SolveContext

@@ -96,7 +96,7 @@ def beliefs(
     derivatives only, and wrong ones where BP did not settle: check `change`.
     """
     _check(flat, log_phi, damping, iterations, tolerance, semiring, gradient)
-    flat = replace(flat.with_log_phi(log_phi), has_zeros=flat.has_zeros or _has_zeros(log_phi))
+    flat = replace(flat.with_log_phi(log_phi), has_zeros=_has_zeros(log_phi) or flat.has_zeros)
     wiring = wire(flat, semiring)
     keep = log_phi.new_full((), damping)
     if gradient == "unrolled":
@@ -218,10 +218,18 @@ def _log_z(flat: Flat, msg_fv: Tensor, semiring: Semiring) -> Float[Tensor, " G"
 
 
 def _has_zeros(log_phi: Tensor) -> bool:
-    """Return whether there are true zeros; False while a CUDA graph is captured, when values cannot be read."""
-    if log_phi.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+    """Return whether there are true zeros, and raise `ModelError` for NaN and +inf.
+
+    While a CUDA graph is captured, values cannot be read: the answer is False, and NaN leads to NaN.
+    """
+    if not log_phi.numel() or (log_phi.device.type == "cuda" and torch.cuda.is_current_stream_capturing()):
         return False
-    return bool(torch.isneginf(log_phi).any())
+    low, high = torch.stack(torch.aminmax(log_phi.detach())).tolist()
+    if not high < math.inf:  # NaN is not below anything.
+        raise ModelError(
+            "beliefs: a potential is NaN or +inf. Log potentials must be finite, or -inf for impossible states."
+        )
+    return bool(low == -math.inf)
 
 
 def _check(

@@ -56,9 +56,12 @@ class Series:
     ("variable", "state", "number"),
     [
         ("rain", 1, 1), ("rain", True, 1), ("rain", np.False_, 0), ("rain", np.int8(1), 1), ("rain", np.uint64(0), 0),
+        ("rain", 1.0, 1), ("rain", np.float64(0.0), 0),
         ("history", "TRUE", 0), ("history", np.str_("FALSE"), 1), ("answer", 1, 1),
+        ("history", True, 0), ("history", np.False_, 1),
         ("answer", "Yes", 1),
-        ("die", "1", 0), ("die", "2", 1), ("swapped", "0", 1),
+        ("die", "1", 0), ("die", "2", 1), ("swapped", "0", 1), ("die", 2, 1), ("die", 2.0, 1),
+        ("bins", 0.5, 0), ("bins", np.float64(1.5), 1),
         ("bit", 1, 1), ("bit", "1", 1), ("size", 2, 2), ("size", 0, 0), ("odd", 1, 1),
     ],
 )  # fmt: skip
@@ -76,8 +79,7 @@ def test_one_meaning(graph: FactorGraph, variable: str, state: Any, number: int)
 @pytest.mark.parametrize(
     ("variable", "state", "sentence"),
     [
-        ("history", True, "variable history has no state True; its states are TRUE, FALSE. Give one of these."),
-        ("history", np.False_, "variable history has no state False; its states are TRUE, FALSE"),
+        ("answer", True, "variable answer has no state True; its states are No, Yes, unclear. Give one of these."),
         ("history", "true", "variable history has no state 'true'; did you mean TRUE. its states are TRUE, FALSE"),
         ("history", 1, "state 1 of variable history can be read as a name or as a place counted from 0; its states"),
         ("history", np.int64(0), "its states are TRUE, FALSE. Give one of these as text"),
@@ -91,7 +93,8 @@ def test_one_meaning(graph: FactorGraph, variable: str, state: Any, number: int)
         ("rain", "1", r"its states have no names, and it has 2 states \(0-1\)"),
         ("rain", 2, "state 2 of variable rain is out of range"),
         ("rain", -1, "state -1 of variable rain is out of range"),
-        ("rain", 1.0, "must be a"), ("rain", None, "must be a"), ("rain", b"1", "must be a"),
+        ("rain", 0.5, "must be a whole number or a name, found 0.5"), ("rain", b"1", "must be a"),
+        ("die", 1.0, "can be read as a name or as a place"), ("rain", np.inf, "must be a whole number or a name"),
         ("rain", np.array(1), "must be a"), ("rain", 1j, "must be a"),
     ],
 )  # fmt: skip
@@ -184,6 +187,71 @@ def test_weights_by_state(graph: FactorGraph, labelled: Any) -> None:
 def test_weights_are_real_numbers(graph: FactorGraph, weights: Any) -> None:
     with pytest.raises(ModelError, match="one weight >= 0 for each of its 2 states"):
         graph.condition({"rain": weights})
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, np.float32("nan"), "pandas"])
+def test_missing_values_are_not_observed(graph: FactorGraph, missing: Any) -> None:
+    missing = pytest.importorskip("pandas").NA if missing == "pandas" else missing
+    given = {"rain": 1, "day": missing, "history": missing}
+    series = Series(list(given), list(given.values()))
+    assert graph.condition(series).evidence == {0: 1}  # type: ignore[arg-type]
+    (answer,) = ef.solve(graph, "PR", evidence=[series])  # type: ignore[list-item]
+    assert answer.log_z == pytest.approx(ef.solve(graph, "PR", evidence={"rain": 1}).log_z)
+    if missing is None:  # more likely a slip than a gap
+        with pytest.raises(ModelError, match=r"None is not a state\. Leave out"):
+            graph.condition(given)
+    else:
+        assert graph.condition(given).evidence == {0: 1}
+    for call in (graph.state, lambda i, x: graph.log_score({i: x})):
+        with pytest.raises(ModelError, match="must be a whole number or a name"):
+            call("rain", missing)
+
+
+def test_a_row_of_samples_is_evidence_and_so_are_all_rows(graph: FactorGraph) -> None:
+    samples = ef.sample(graph, 3, seed=1)
+    one = ef.solve(graph, evidence=samples.states[0])
+    assert [one.graph.evidence[i] for i in range(graph.num_vars)] == samples.states[0].tolist()
+    for given in (samples, samples.states, samples.to_frame()):
+        many = ef.solve(graph, "PR", evidence=given)
+        assert many.log_z == pytest.approx([graph.log_score(row) for row in samples.states])
+    part = np.where(np.arange(graph.num_vars) < 2, samples.states[1], -1)
+    assert graph.condition(part).evidence == {0: part[0], 1: part[1]}
+    assert graph.condition(np.where(part < 0, np.nan, part)).evidence == {0: part[0], 1: part[1]}
+    for bad, text in (
+        (part[:3], "each of the 10 variables"),
+        (part + 9, "out of range"),
+        (part + 0.5, "Give a number"),
+    ):
+        with pytest.raises(ModelError, match=text):
+            graph.condition(bad)
+
+
+def test_what_pandas_reads_from_a_file_is_what_was_written(graph: FactorGraph, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    clear = ["rain", "day", "history", "die", "bit", "bins", "answer"]  # pandas cannot tell a state called nan
+    samples = ef.sample(graph, 50, seed=0)
+    frame = samples.to_frame()[clear]
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    read = pd.read_csv(tmp_path / "rows.csv")
+    wanted = ef.solve(graph, "PR", evidence=frame).log_z
+    assert ef.solve(graph, "PR", evidence=read).log_z == pytest.approx(wanted)
+    read.loc[0, ["day", "bit"]] = np.nan  # whole numbers become 1.0
+    one = {name: state for name, state in frame.iloc[0].items() if name not in ("day", "bit")}
+    known = read.drop(columns="die")  # 1 alone can be the name or the place
+    one.pop("die")
+    for row in (known.iloc[0], known.iloc[0].to_dict()):
+        assert graph.condition(row).evidence == graph.condition(one).evidence
+
+
+def test_a_column_of_numbers_is_read_in_one_way(graph: FactorGraph) -> None:
+    pd = pytest.importorskip("pandas")
+    many = ef.solve(graph, "MAR", evidence=pd.DataFrame({"die": [1, 2, np.nan]}))
+    assert many.marginals["die"][:2].tolist() == [[1, 0], [0, 1]]
+    for values in ([1, 1], [0, 1], [0, 2]):
+        with pytest.raises(
+            ModelError, match=r"column die: state . of variable die can be read as a name or as a place"
+        ):
+            ef.solve(graph, evidence=pd.DataFrame({"die": values}))
 
 
 def test_numbers_of_files_and_graphs_are_no_names(tmp_path: Path) -> None:
