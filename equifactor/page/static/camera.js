@@ -57,10 +57,11 @@ export class Camera {
     const width = bounds.right - bounds.left + 1.6;
     const height = bounds.bottom - bounds.top + 1.6;
     const above = 56;
-    const scale = Math.min((this.width - 24) / width, (this.height - above - 20) / height, 100);
+    const beside = this.width > 600 ? 44 : 0;
+    const scale = Math.min((this.width - 24 - beside) / width, (this.height - above - 20) / height, 100);
     this.farthest = Math.min(scale * 0.4, 8);
-    const shift = (above - 20) / 2 / scale;
-    this.moveTo((bounds.left + bounds.right) / 2, (bounds.top + bounds.bottom) / 2 - shift, scale, glide);
+    const [right, up] = [beside / 2 / scale, (above - 20) / 2 / scale];
+    this.moveTo((bounds.left + bounds.right) / 2 + right, (bounds.top + bounds.bottom) / 2 - up, scale, glide);
   }
 
   /** Moves to a place smoothly, or at once if the reader prefers reduced motion. */

@@ -80,7 +80,8 @@ export class SvgContext {
   /** The image of a large grid; see gridImage.js. */
   drawImage(image, x, y, width, height) {
     const at = `x="${place(x)}" y="${place(y)}" width="${place(width)}" height="${place(height)}"`;
-    this.parts.push(`<image ${at} style="image-rendering:pixelated" href="${image.toDataURL()}"/>`);
+    const content = `href="${image.toDataURL()}"`;
+    this.parts.push(`<image ${at} style="image-rendering:pixelated" ${content}/>`);
   }
 
   /** @returns {string} the drawing as a file */
