@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,7 +38,8 @@ def read_code_graph(path: PathLike) -> FactorGraph:
         row, column, (checks, bits) = parse_alist(read_bytes(path).decode("utf-8", errors="replace"), where)
         scopes = _members(np.asarray(row), np.asarray(column), checks)
         names = {f"bit {i}": ["0", "1"] for i in range(bits)}
-        return FactorGraph(names, [(scope, Parity()) for scope in scopes if len(scope)], name=where)
+        factors: list[tuple[list[int], Any]] = [(scope, Parity()) for scope in scopes if scope]
+        return FactorGraph(names, factors, name=where)
     from equifactor.decoding.code_files import read_code
 
     return graph_of_errors(read_code(path), label(path))
@@ -53,7 +54,7 @@ def graph_of_errors(model: ErrorModel, name: str) -> FactorGraph:
     states = {f"E{e}": ["absent", "present"] for e in range(model.num_errors)}
     states |= {f"D{d}": ["quiet", "fired"] for d in range(model.num_detectors)}
     states |= {f"L{k}": ["same", "flipped"] for k in range(model.num_observables)}
-    factors: list[tuple[list[int], object]] = [([e], [1.0 - p, p]) for e, p in enumerate(model.priors.tolist())]
+    factors: list[tuple[list[int], Any]] = [([e], [1.0 - p, p]) for e, p in enumerate(model.priors.tolist())]
     first = model.num_errors
     for ptr, targets, count in (
         (model.detector_ptr, model.detectors, model.num_detectors),
