@@ -54,6 +54,14 @@ def test_warnings_are_errors_and_no_font_is_fetched() -> None:
     assert "--strict" in (ROOT / "tools" / "website" / "__main__.py").read_text(encoding="utf-8")
 
 
+def test_a_site_opened_from_disk_can_search() -> None:
+    """Browsers refuse workers and requests from disk: the index must be a script, and the worker a frame."""
+    assert "offline" in config()["plugins"]
+    (script,) = config()["extra"]["polyfills"]
+    assert "iframe-worker" in script  # otherwise Zensical fetches it from another host
+    assert (DOCS / script).is_file()
+
+
 WHOLE = {"data", "decoding", "generators", "metrics", "plot", "testing"}  # modules that are one entry each
 
 

@@ -1,4 +1,4 @@
-"""Copies the JavaScript that `equifactor view` needs from npm into equifactor/page/static/vendor.
+"""Copies JavaScript from npm into equifactor/page/static/vendor, for `equifactor view`, and into docs/figures/vendor.
 
     python tools/vendor_page.py            # what the lock pins, byte for byte
     python tools/vendor_page.py --update   # after a change of tools/page/package.json: a new lock first
@@ -19,20 +19,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "tools" / "page"
-VENDOR = ROOT / "equifactor" / "page" / "static" / "vendor"
-# For each package: the file in it, and its name in vendor/.
+# For each folder and package: the file in the package, and its name in the folder.
 FILES = {
-    "uplot": {
-        "dist/uPlot.iife.min.js": "uPlot.iife.min.js",
-        "dist/uPlot.min.css": "uPlot.min.css",
-        "LICENSE": "uPlot.LICENSE",
-    }
+    ROOT / "equifactor" / "page" / "static" / "vendor": {
+        "uplot": {
+            "dist/uPlot.iife.min.js": "uPlot.iife.min.js",
+            "dist/uPlot.min.css": "uPlot.min.css",
+            "LICENSE": "uPlot.LICENSE",
+        }
+    },
+    # The search of a site that is opened from disk, where browsers refuse workers.
+    ROOT / "docs" / "figures" / "vendor": {
+        "iframe-worker": {"shim/index.js": "iframe-worker.js", "LICENSE": "iframe-worker.LICENSE"}
+    },
 }
 
 
 def main() -> None:
-    """Fill vendor/ and write its manifest."""
-    parser = argparse.ArgumentParser(description="fill equifactor/page/static/vendor from npm")
+    """Fill the folders and write their manifests."""
+    parser = argparse.ArgumentParser(description="fill the folders of vendored JavaScript from npm")
     parser.add_argument("--update", action="store_true", help="make a new lock from tools/page/package.json first")
     update = parser.parse_args().update
     with tempfile.TemporaryDirectory() as folder:
@@ -46,20 +51,23 @@ def main() -> None:
             for entry in lock["packages"].values():
                 entry.pop("resolved", None)
             (LOCK / "package-lock.json").write_text(json.dumps(lock, indent=2) + "\n", encoding="utf-8")
-        VENDOR.mkdir(parents=True, exist_ok=True)
-        for old in VENDOR.iterdir():
-            old.unlink()
-        manifest = [copy_package(work / "node_modules", name, lock) for name in FILES]
-    (VENDOR / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        for vendor, packages in FILES.items():
+            vendor.mkdir(parents=True, exist_ok=True)
+            for old in vendor.iterdir():
+                old.unlink()
+            manifest = [copy_package(work / "node_modules", vendor, name, lock) for name in packages]
+            (vendor / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
-def copy_package(modules: Path, name: str, lock: dict[str, dict[str, dict[str, str]]]) -> dict[str, object]:
+def copy_package(
+    modules: Path, vendor: Path, name: str, lock: dict[str, dict[str, dict[str, str]]]
+) -> dict[str, object]:
     """Copy the files of one package; its entry in the manifest."""
     entry = lock["packages"][f"node_modules/{name}"]
     hashes = {}
-    for source, target in FILES[name].items():
+    for source, target in FILES[vendor][name].items():
         content = (modules / name / source).read_bytes()
-        (VENDOR / target).write_bytes(content)
+        (vendor / target).write_bytes(content)
         hashes[target] = hashlib.sha256(content).hexdigest()
     return {"name": name, "version": entry["version"], "licence": entry["license"], "files": hashes}
 

@@ -26,7 +26,8 @@ def view(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A model file, a folder that evaluate wrote, a log (.jsonl) of train, or a folder of logs.",
+            help="A model file, a code (.dem, .stim, .alist), a folder that evaluate wrote, a log (.jsonl) of train, "
+            "or a folder of logs.",
         ),
     ],
     evidence: Annotated[
@@ -54,6 +55,8 @@ def view(
     plugin: Plugins = None,
 ) -> None:
     """Show a model in the browser: its graph, marginals, evidence by clicks, solvers side by side and their iterations.
+
+    A code appears as its errors, detectors and observables, or as the bits and checks of an .alist file.
 
     A folder that evaluate wrote appears as tables and curves, a training log as curves that grow during the run.
 
@@ -100,10 +103,11 @@ def _model(path: str, evidence: str | None, solver: str | None, format: str | No
     """Return the page of a model. Evidence stays separate from the graph, so that the page can remove it."""
     from equifactor.cli.model_reader import check_stdin, given_evidence
     from equifactor.formats import read_graph
+    from equifactor.page.code_graph import is_code, read_code_graph
     from equifactor.page.model_session import ModelSession
 
     check_stdin(path, evidence)
-    graph = read_graph(path, format=format)
+    graph = read_code_graph(path) if format is None and is_code(path) else read_graph(path, format=format)
     given = {} if evidence is None else given_evidence(graph, evidence, sample)
     observed = graph.condition(given).evidence
     return ModelSession(graph, title=Path(path).name, evidence=observed, solver=solver)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 
 _LARGEST_SHOWN = 4096  # entries of a table that the page shows. Chosen by hand.
+_SHAPE, _MOST_STRETCH = 1.3, 1.8  # wanted ratio of width to height of layers; largest factor of stretching. By hand.
 _MOST_AS_NETWORK = 5000  # variables of a model that is checked for being a Bayesian network. Chosen by hand.
 
 
@@ -40,25 +41,34 @@ class ModelPicture:
 
         return places_of(self.graph, self.children, self.seed)
 
+    @property
+    def _stretch(self) -> float:
+        """The factor by which layers are wider on the page, so that tall networks use the width of a window."""
+        if self.places.routes is None:
+            return 1.0
+        width, height = np.ptp(self.places.variables, axis=0) + 1.0
+        return round(float(np.clip(_SHAPE * height / width, 1.0, _MOST_STRETCH)), 3)
+
     def graph_columns(self) -> Answer:
         """Return the graph in columns: names, states and places; factors with kinds and scopes."""
-        s, at = self.graph.structure, self.places
+        s, at, wider = self.graph.structure, self.places, self._stretch
         own = [[str(x) for x in s.states_of(i)] for i in range(s.num_vars)]
         common = bool(own) and all(names == own[0] for names in own)
         kinds = np.zeros(s.num_factors, np.int64) if s.kinds is None else s.kinds.kind
         names = [kind_name(n) for n in range(int(kinds.max(initial=0)) + 1)]
         return {
             "columnar": True, "layout": at.kind, "grid": at.grid, "directed": self.children is not None,
+            "stretch": wider,
             "variables": {
                 "names": [s.variable_name(i) for i in range(s.num_vars)],
                 "states": {"common": own[0]} if common else own,
-                "x": at.variables[:, 0].round(3), "y": at.variables[:, 1].round(3),
+                "x": (wider * at.variables[:, 0]).round(3), "y": at.variables[:, 1].round(3),
             },
             "factors": {
                 "names": [self._factor_name(a) for a in range(s.num_factors)], "kinds": [names[k] for k in kinds],
-                "ptr": s.scope_ptr, "scope": s.scope_vars, "x": at.factors[:, 0].round(3),
+                "ptr": s.scope_ptr, "scope": s.scope_vars, "x": (wider * at.factors[:, 0]).round(3),
                 "y": at.factors[:, 1].round(3), "entries": np.diff(s.table_ptr), "children": self.children,
-                "routes": None if at.routes is None else [route.ravel().round(3) for route in at.routes],
+                "routes": at.routes and [(route * (wider, 1.0)).ravel().round(3) for route in at.routes],
             },
         }  # fmt: skip
 

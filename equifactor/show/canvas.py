@@ -61,5 +61,5 @@ def legend(ax: Axes) -> None:
     count = len(ax.get_legend_handles_labels()[1])
     if not count:
         return
-    beside = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if count > _MOST_INSIDE else {}
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if count > _MOST_INSIDE else {}
     ax.legend(frameon=False, fontsize=9, labelcolor=INK, **beside)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -319,10 +321,74 @@ def test_the_keyboard_is_enough(browser: Browser) -> None:
             browser.keys(TAB)
             reached.add(browser.run("const e = document.activeElement; return e.id || e.className"))
         assert {"colour-by", "tab-inspect", "state", "theme", "help"} <= reached
+        browser.run("document.activeElement.blur()")  # In a box, a question mark is text.
         browser.keys("?")
         browser.wait("return document.querySelector('dialog').open")
         browser.keys(ESCAPE)
         browser.wait("return !document.querySelector('dialog').open")
+
+
+def saved(browser: Browser, kind: str) -> bytes:
+    """Click the button that saves the drawing; the file."""
+    browser.run(
+        "window.savedFile = null; HTMLAnchorElement.prototype.click = function () { window.savedName = this.download };"
+        "URL.createObjectURL = (blob) => { window.savedFile = blob; return 'blob:none' };"
+    )
+    browser.click(f"[data-save={kind}]")
+    browser.wait("return window.savedFile")
+    assert browser.run("return window.savedName").endswith(f".{kind}")
+    read = "const done = arguments[0], reader = new FileReader(); reader.onload = () => done(reader.result);"
+    text: str = browser.run_async(read + "reader.readAsDataURL(window.savedFile)")
+    return base64.b64decode(text.partition(",")[2])
+
+
+def test_the_drawing_is_saved_as_png_and_svg(browser: Browser) -> None:
+    graph = ef.FactorGraph(dict.fromkeys((*HOSTILE, "rain \ud800", "\x01"), 2), [([0, 1], [[0.5, 0.5], [0.9, 0.1]])])
+    for session in (quick_session(sprinkler()), quick_session(graph), quick_session(ef.generators.ising_grid(3, 3))):
+        with served(session) as url:
+            browser.open(url)
+            browser.wait("return !document.querySelector('.answer .busy')")
+            drawing = ElementTree.fromstring(saved(browser, "svg"))
+            texts = {
+                text.text.strip("\u2068\u2069") for text in drawing.iter() if text.tag.endswith("text") and text.text
+            }
+            if session.title == "sprinkler":
+                assert texts == set(sprinkler().structure.variable_names or ())
+            assert not [tag for tag in drawing.iter() if tag.tag.endswith("script")]
+            png = saved(browser, "png")
+            assert png[:8] == b"\x89PNG\r\n\x1a\n"
+            width, height = (int.from_bytes(png[k : k + 4], "big") for k in (16, 20))
+            assert (width, height) == (2 * int(drawing.attrib["width"]), 2 * int(drawing.attrib["height"]))
+
+
+def test_the_page_fits_into_400_pixels(browser: Browser, tmp_path: Path) -> None:
+    browser.devtools("Emulation.setDeviceMetricsOverride", width=400, height=800, deviceScaleFactor=1, mobile=False)
+    outside = (
+        "return [...document.querySelectorAll('header *, main *')].filter(e => !e.closest('.scroll, .items, bdi')"
+        " && e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.outerHTML)"
+    )
+    try:
+        with served(quick_session(sprinkler())) as url:
+            browser.open(url)
+            choose(browser, 3)
+            for tab in ("inspect", "solvers", "iterations", "plan", "symmetry"):
+                browser.click(f"#tab-{tab}")
+                browser.wait("return !document.querySelector('.tabpanel:not([hidden]) .busy')")
+                assert browser.run(outside) == []
+        results = tmp_path / "out"
+        row = {"task": "MAR", "family": "f", "status": "converged", "score": 9.0, "time_limit": 5.0}
+        rows = [
+            {**row, "solver": solver, "instance": f"model-{i}", "seconds": 0.1 + i, "error": 0.1 + i}
+            for i in range(3)
+            for solver in ("bp", "trw")
+        ]
+        results.mkdir()
+        (results / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        with served(ResultsFolder(results)) as url:
+            browser.open(url)
+            assert browser.run(outside) == []
+    finally:
+        browser.devtools("Emulation.clearDeviceMetricsOverride")
 
 
 def test_light_and_dark_can_be_read(browser: Browser) -> None:

@@ -12,25 +12,28 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "equifactor" / "page" / "static"
+VENDORED = (PAGE / "vendor", ROOT / "docs" / "figures" / "vendor")
 MODULES = sorted(PAGE.glob("*.js"))
 
 
-def test_vendored_files_are_what_the_manifest_says() -> None:
+@pytest.mark.parametrize("vendor", VENDORED, ids=lambda path: path.parent.name)
+def test_vendored_files_are_what_the_manifest_says(vendor: Path) -> None:
     listed = {}
-    for package in json.loads((PAGE / "vendor" / "manifest.json").read_text()):
+    for package in json.loads((vendor / "manifest.json").read_text()):
         assert package.keys() == {"name", "version", "licence", "files"}
         assert any(name.endswith(".LICENSE") for name in package["files"])
         listed |= package["files"]
-    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (PAGE / "vendor").iterdir()}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in vendor.iterdir()}
     del found["manifest.json"]
     assert found == listed
 
 
-def test_the_lock_pins_what_is_vendored_and_names_no_host() -> None:
+@pytest.mark.parametrize("vendor", VENDORED, ids=lambda path: path.parent.name)
+def test_the_lock_pins_what_is_vendored_and_names_no_host(vendor: Path) -> None:
     text = (ROOT / "tools" / "page" / "package-lock.json").read_text()
     assert "://" not in text
     locked = json.loads(text)["packages"]
-    for package in json.loads((PAGE / "vendor" / "manifest.json").read_text()):
+    for package in json.loads((vendor / "manifest.json").read_text()):
         entry = locked[f"node_modules/{package['name']}"]
         assert (entry["version"], entry["license"]) == (package["version"], package["licence"])
         assert entry["integrity"].startswith("sha512-")

@@ -40,7 +40,8 @@ def main() -> None:
     zensical = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     if (status := subprocess.run(zensical, cwd=ROOT).returncode) != 0:
         sys.exit(status)
-    problems = [*dead_links(SITE), *(f"fetched from another host: {request}" for request in outside_requests(SITE))]
+    problems = [] if (SITE / "search.js").is_file() else ["search.js is missing: a site opened from disk cannot search"]
+    problems += [*dead_links(SITE), *(f"fetched from another host: {request}" for request in outside_requests(SITE))]
     if problems:
         sys.exit("\n".join(problems))
     print(f"Built {SITE / 'index.html'}", file=sys.stderr)

@@ -2,10 +2,19 @@
 
 const LONGEST_PATH = 48; // Pieces of one path. Chosen by hand.
 
+/** A path for a context; a context that writes SVG has paths of its own. */
+export function newPath(context) {
+  return context.newPath?.() ?? new Path2D();
+}
+
 /** Collects one path per colour and draws it before it grows long, because long paths are slow to fill. */
 export class Batches {
-  /** @param {(key: any, path: Path2D) => void} draw */
-  constructor(draw) {
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {(key: any, path: Path2D) => void} draw
+   */
+  constructor(context, draw) {
+    this.context = context;
     this.draw = draw;
     this.open = new Map();
   }
@@ -17,7 +26,7 @@ export class Batches {
       this.draw(key, batch.path);
       batch = null;
     }
-    if (!batch) this.open.set(key, (batch = { path: new Path2D(), pieces: 0 }));
+    if (!batch) this.open.set(key, (batch = { path: newPath(this.context), pieces: 0 }));
     batch.pieces += 1;
     return batch.path;
   }

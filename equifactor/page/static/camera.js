@@ -56,11 +56,12 @@ export class Camera {
   fit(bounds, glide = true) {
     const width = bounds.right - bounds.left + 1.6;
     const height = bounds.bottom - bounds.top + 1.6;
-    const above = 56;
-    const scale = Math.min((this.width - 24) / width, (this.height - above - 20) / height, 100);
+    const isWide = this.width > 519; // In narrow windows, the buttons are in a row below the graph; see app.css.
+    const [above, beside, below] = [56, isWide ? 44 : 0, isWide ? 20 : 56];
+    const scale = Math.min((this.width - 24 - beside) / width, (this.height - above - below) / height, 100);
     this.farthest = Math.min(scale * 0.4, 8);
-    const shift = (above - 20) / 2 / scale;
-    this.moveTo((bounds.left + bounds.right) / 2, (bounds.top + bounds.bottom) / 2 - shift, scale, glide);
+    const [right, up] = [beside / 2 / scale, (above - below) / 2 / scale];
+    this.moveTo((bounds.left + bounds.right) / 2 + right, (bounds.top + bounds.bottom) / 2 - up, scale, glide);
   }
 
   /** Moves to a place smoothly, or at once if the reader prefers reduced motion. */

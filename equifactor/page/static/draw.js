@@ -4,7 +4,7 @@
  * All shapes of one colour form one path, so that a frame of a grid of 6,400 variables needs only tens of fills.
  */
 
-import { Batches } from "./batches.js";
+import { Batches, newPath } from "./batches.js";
 import { mixed } from "./colours.js";
 import { cssColour } from "./dom.js";
 import { drawGridImage } from "./gridImage.js";
@@ -99,7 +99,7 @@ function visibleFactors(camera, model) {
 }
 
 function drawEdges(context, camera, { model, look }, factors) {
-  const path = new Path2D();
+  const path = newPath(context);
   const { ptr, scope, x, y, factorX, factorY } = model;
   const { scale } = camera;
   const [left, top] = [camera.width / 2 - camera.x * scale, camera.height / 2 - camera.y * scale];
@@ -141,7 +141,7 @@ function traceRoute(path, camera, route, above = 0, below = 0) {
 
 /** In a Bayesian network, an arrow points to the variable whose conditional distribution the factor is. */
 function drawArrows(context, camera, { model, look }, factors) {
-  const path = new Path2D();
+  const path = newPath(context);
   const radius = variableRadius(camera) + 1;
   const ARROW = Math.min(MOST_ARROW, 0.22 * camera.scale);
   for (const f of factors) {
@@ -163,7 +163,7 @@ function drawArrows(context, camera, { model, look }, factors) {
 
 function drawFactors(context, camera, { model, paint, look }, factors) {
   const size = factorHalf(camera);
-  const batches = new Batches((colour, path) => {
+  const batches = new Batches(context, (colour, path) => {
     context.fillStyle = colour;
     context.fill(path);
   });
@@ -180,7 +180,7 @@ function drawVariables(context, camera, { model, paint, look }, variables) {
   const isDot = radius < 2.2;
   context.lineWidth = radius > 9 ? 1.25 : 0.75;
   context.strokeStyle = look.rim;
-  const batches = new Batches((colour, path) => {
+  const batches = new Batches(context, (colour, path) => {
     context.fillStyle = paint.palette[colour];
     context.fill(path);
     if (!isDot) context.stroke(path);
@@ -201,7 +201,7 @@ function drawVariables(context, camera, { model, paint, look }, variables) {
 function drawObserved(context, camera, { model, look }) {
   if (!state.evidence.size && !state.fixed.size) return;
   const radius = variableRadius(camera);
-  const batches = new Batches((_, path) => context.stroke(path));
+  const batches = new Batches(context, (_, path) => context.stroke(path));
   context.strokeStyle = look.ink;
   context.lineWidth = Math.min(3.5, Math.max(1.2, radius * 0.28));
   for (const v of new Set([...state.evidence.keys(), ...state.fixed.keys()])) {
@@ -211,7 +211,7 @@ function drawObserved(context, camera, { model, look }) {
 }
 
 function drawMark(context, camera, { model, look }, node, width, alpha) {
-  const ring = new Path2D();
+  const ring = newPath(context);
   if (node.kind === "variable") {
     addRing(ring, camera, model, node.index, variableRadius(camera) + 5);
   } else {
@@ -246,7 +246,7 @@ function drawMessages(context, camera, { model, look }) {
   }
   if (!edges.length) return;
   const radius = variableRadius(camera);
-  const path = new Path2D();
+  const path = newPath(context);
   for (const { factor, variable } of edges) {
     const [fromX, fromY] = [camera.screenX(model.factorX[factor]), camera.screenY(model.factorY[factor])];
     const [toX, toY] = [camera.screenX(model.x[variable]), camera.screenY(model.y[variable])];

@@ -55,6 +55,8 @@ export class Model {
     this.factorX = Float64Array.from(factors.x);
     this.factorY = Float64Array.from(factors.y);
     this.layout = reply.layout;
+    /** @type {number} how many times wider than necessary the room of names in layers is */
+    this.stretch = reply.stretch ?? 1;
     /** @type {?number[]} in a Bayesian network, the variable whose conditional distribution each factor is */
     this.children = factors.children ?? null;
     /** @type {?number[][]} in layers, the points of the line of each pair of factor and variable, from top to bottom */
@@ -141,8 +143,8 @@ function boundsOf(x, y) {
 }
 
 /** The points at which a drawing in layers may end: sides of names, and bends of lines. */
-function outermost({ names, x, y, routes }) {
-  const half = names.map((name) => Math.min(name.length, 18) * 0.09);
+function outermost({ names, x, y, routes, stretch }) {
+  const half = names.map((name) => Math.min(name.length, 18) * 0.09 * stretch);
   const bends = routes.flatMap((route) => route.filter((_, i) => i % 2 === 0));
   return [[...x.map((place, v) => place - half[v]), ...x.map((place, v) => place + half[v]), ...bends], y];
 }

@@ -11,6 +11,7 @@ import { legendBox } from "./legend.js";
 import { Model } from "./model.js";
 import { PAINTS } from "./paint.js";
 import { planPanel } from "./planPanel.js";
+import { saveButtons } from "./saving.js";
 import { searchBox } from "./search.js";
 import { newRun, showSolver, solveAll } from "./solving.js";
 import { solversPanel } from "./solversPanel.js";
@@ -138,6 +139,7 @@ function zoomBox(stage) {
     button("+", "Zoom in", () => stage.camera.zoom(1.4)),
     button("−", "Zoom out", () => stage.camera.zoom(1 / 1.4)),
     button("⤢", "Show all", () => stage.fit()),
+    saveButtons(stage),
   );
 }
 

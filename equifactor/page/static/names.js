@@ -10,7 +10,8 @@ const LETTER = 0.3; // Font size of names in layers, in units of the graph: they
 /** Draws names inside their circles if they fit, otherwise below or above if there is room. */
 export function drawNames(context, camera, { model, paint, look }, variables, radius) {
   const taken = [];
-  const LABEL = model.layout === "layers" ? Math.max(SMALLEST, Math.min(USUAL, LETTER * camera.scale)) : USUAL;
+  const LABEL =
+    model.layout === "layers" ? Math.max(SMALLEST, Math.min(USUAL, LETTER * camera.scale * model.stretch)) : USUAL;
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.lineJoin = "round";

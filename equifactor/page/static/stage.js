@@ -64,6 +64,11 @@ export class Stage {
     this.invalidate();
   }
 
+  /** What is drawn: the model, its colours, and the colours of the theme. */
+  scene() {
+    return { model: state.model, paint: this.paint ?? currentPaint(), look: this.look ?? lookNow(state.model) };
+  }
+
   invalidate() {
     this.frame ||= requestAnimationFrame(() => this.#draw());
   }
