@@ -1,39 +1,47 @@
-"""The blocks of code on a page, and a folder in which they run as a reader would run them.
+"""The blocks of code on the pages for users, and how they run as a reader would run them.
 
-A page runs from top to bottom: its `python` blocks share their names, and its `sh` and `console` blocks share one
-folder with them. Comments directly above a block say how it differs:
+A page runs from top to bottom in one folder: its `python` blocks share their names, and lines of a block that begin
+with `# ` are what it prints; commands of its `sh` and `console` blocks end with exit status 0. A comment directly above
+a block says what is different about it:
 
-    <!-- not run: needs a GPU -->   it does not run; the text of its section must give the same reason to the reader
-    <!-- needs: pgmpy -->           it runs where this package is installed, by `make test-peers`
-    <!-- file: lawn.bif -->         it is the content of a file, which is written and does not run
-
-Lines of a `python` block that begin with `# ` are what the block prints.
+    <!-- not run: needs a GPU -->   It does not run. Its section has to tell the reader so, in the same words.
+    <!-- needs: pgmpy -->           It runs by `make test-peers`, which has this package.
+    <!-- file: lawn.bif -->         It is the content of a file, which is written and not run.
+    <!-- data: models -->           It runs beside a small folder in place of the public models.
 """
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import io
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
+import equifactor as ef
+from equifactor.cli import main
+
 ROOT = Path(__file__).parents[1]
-PAGES = sorted(
-    path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"))
-)
-_FENCE = re.compile(r"((?:^<!-- .*? -->\n+)*)^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md")))
+RUNNABLE = {"python", "sh", "console"}
+SAFE = {"echo", "stim"}  # Commands of others that may run: they install nothing and change nothing elsewhere.
+_BLOCK = re.compile(r"((?:^<!-- .*? -->\n)*)^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ ", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code with its marks and the text of its section up to it."""
+    """A block of code with the comments above it, and what a reader sees of its section: text and the block itself."""
 
-    where: str
+    page: str
+    line: int
     language: str
     text: str
     marks: dict[str, str]
@@ -41,48 +49,85 @@ class Block:
 
     @property
     def printed(self) -> list[str]:
-        """The lines that a Python block says that it prints."""
+        """The lines that a Python block says it prints."""
         return re.findall(r"^# (.*)$", self.text, re.MULTILINE)
 
     @property
     def commands(self) -> list[str]:
-        """The commands of a shell block, without comments; a command may go on after a backslash."""
+        """The commands of a shell block; a backslash continues a command on the next line."""
         lines = self.text.replace("\\\n", " ").splitlines()
         if self.language == "console":
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         return [line for line in lines if shlex.split(line, comments=True)]
 
+    def run_python(self, names: dict[str, object]) -> list[str]:
+        """Run the block with the names of its page, and return the lines that it printed."""
+        code = compile("\n" * self.line + self.text, self.page, "exec", dont_inherit=True)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(code, names)
+        return [line.rstrip() for line in out.getvalue().splitlines()]
+
+    def run_commands(self) -> None:
+        """Run the commands one by one, those of this package in this process."""
+        for command in self.commands:
+            first, *words = shlex.split(command, comments=True)
+            if first == "equifactor":
+                status = main([name for word in words for name in _expanded(word)])
+                assert status == 0, f"{self.page}:{self.line}: {command.strip()}: exit status {status}"
+            else:
+                assert first in SAFE, f"{self.page}:{self.line}: mark a block that needs the command {first}"
+                path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+                subprocess.run(["sh", "-c", command], check=True, env={**os.environ, "PATH": path}, timeout=300)
+
 
 def blocks(page: str) -> list[Block]:
-    """Return all blocks of a page in their order."""
+    """Return the blocks of a page that are marked or can run, in their order."""
     text = (ROOT / page).read_text(encoding="utf-8")
+    parts = _BLOCK.split(text)  # text, comments, language, code, text, ..
+    prose = parts[::4]
     found = []
-    for match in _FENCE.finditer(text):
-        marks = dict(re.findall(r"^<!-- ([\w ]+): (.*?) -->$", match[1], re.MULTILINE))
-        above = text[: match.start()]
-        where = f"{page}:{text[: match.start(2)].count(chr(10)) + 1}"
-        found.append(Block(where, match[2], match[3], marks, " ".join(re.split(r"^#+ ", above, flags=re.MULTILINE)[-1].split())))
-    return found
+    for n, (comments, language, code) in enumerate(zip(parts[1::4], parts[2::4], parts[3::4], strict=True)):
+        marks = dict(re.findall(r"^<!-- ([a-z ]+): (.*?) -->$", comments, re.MULTILINE))
+        above = _HEADING.split("".join(prose[: n + 1]))[-1]
+        below = _HEADING.split("".join(prose[n + 1 :]))[0]
+        line = text.count("\n", 0, text.index(code, len("".join(parts[: 4 * n + 3])))) if code else 0
+        found.append(Block(page, line, language, code, marks, " ".join((above + code + below).split())))
+    return [block for block in found if block.marks or block.language in RUNNABLE]
 
 
-def run_python(block: Block, names: dict[str, object]) -> None:
-    """Run a Python block with the names of the page."""
-    exec(compile("\n" * int(block.where.partition(":")[2]) + block.text, block.where.partition(":")[0], "exec", dont_inherit=True), names)
+def run_page(page: str, *, peers: bool = False) -> dict[str, object]:
+    """Run a page in the current folder, and return the names that its Python blocks made.
+
+    Blocks that need another library run if `peers` is true and the library is installed.
+    """
+    names: dict[str, object] = {"__name__": page}
+    for block in blocks(page):
+        needs = block.marks.get("needs")
+        if "file" in block.marks:
+            Path(block.marks["file"]).write_text(block.text, encoding="utf-8")
+            continue
+        if "not run" in block.marks or (needs is not None and not (peers and find_spec(needs))):
+            continue
+        if "data" in block.marks:
+            _write_models(Path(block.marks["data"]))
+        if block.language == "python":
+            said = block.run_python(names)
+            assert not block.printed or said == block.printed, f"{page}:{block.line}: printed {said}"
+        else:
+            block.run_commands()
+    return names
 
 
-def run_command(command: str) -> None:
-    """Run one line of a shell block: ours in this process, others by a shell."""
-    from equifactor.cli import main
-
-    words = shlex.split(command, comments=True)
-    if words[0] == "equifactor":
-        status = int(main(list(_expanded(words[1:]))))
-        assert status == 0, f"exit status {status}: {command}"
-    else:
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        subprocess.run(["sh", "-e", "-c", command], check=True, env={**os.environ, "PATH": path}, timeout=300)
+def _expanded(word: str) -> list[str]:
+    """Return the files of a pattern, as a shell does."""
+    return sorted(glob.glob(word)) or [word] if "*" in word else [word]  # noqa: PTH207
 
 
-def _expanded(words: list[str]) -> Iterator[str]:
-    for word in words:
-        yield from (sorted(glob.glob(word)) or [word]) if "*" in word else [word]  # noqa: PTH207 - as a shell does
+def _write_models(folder: Path) -> None:
+    """Write a folder in the form of the public collections, with one small grid."""
+    graph = ef.generators.ising_grid(3, 3, seed=0)
+    (folder / "Grids").mkdir(parents=True)
+    ef.write_graph(graph, folder / "Grids" / "small.uai")
+    best = ef.solve(graph, "MAP", "exact").log_score
+    entry = {"collection": "Grids", "name": "small", "split": "test", "map_log_score": best}
+    (folder / "index.json").write_text(json.dumps([entry]), encoding="utf-8")

@@ -1,27 +1,13 @@
-"""The page docs/symmetries.md: its examples run, its picture is drawn, its network fails as measured."""
+"""The page docs/symmetries.md: its picture is drawn, and its network fails as measured."""
 
 from __future__ import annotations
 
-import re
 import runpy
 from pathlib import Path
 
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = (DOCS / "symmetries.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("example", re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
-def test_examples_run(example: str) -> None:
-    names: dict[str, object] = {}
-    exec(compile(example, "symmetries.md", "exec", dont_inherit=True), names)
-    assert len(names) > 1  # it came to its end and made something
-
-
-def test_links_lead_somewhere() -> None:
-    for target in re.findall(r"\]\((?!http)([^)#]+)\)", PAGE):
-        assert (DOCS / target).is_file(), target
 
 
 def test_picture_is_drawn() -> None:

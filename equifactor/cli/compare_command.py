@@ -46,7 +46,10 @@ def compare(
 ) -> None:
     """Run several solvers on one model and print a table: differences from the first, ln Z or score, time, status."""
     from equifactor.questions.compare import compare as compared
+    from equifactor.solving.registry import parse_solver
 
+    for text in solver:
+        parse_solver(text)  # A misspelt solver is wrong usage. A solver that cannot do the task is a row of the table.
     graphs = ModelReader([model], evidence, format)
     for _, graph in graphs:
         found = compared(graph, solver, task=task, time_limit=time_limit, progress=True)

@@ -24,7 +24,7 @@ def download(
     """Download the public UAI models and their known answers. After a failure, run it again to continue.
 
     For example equifactor download models --collection Grids,MAR, then equifactor evaluate models. Every file is
-    checked against its recorded hash. docs/data.md describes the collections.
+    checked against its recorded hash. --list shows the collections.
     """
     from equifactor.data.public import download as fetch
     from equifactor.data.public import manifest

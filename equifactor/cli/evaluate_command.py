@@ -31,7 +31,8 @@ def evaluate(
     folder: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FOLDER]", help="Folder of models, with an index.json for known answers; default $EQUIFACTOR_DATA."
+            metavar="[FOLDER]",
+            help="Folder of .uai models, with an index.json for known answers; default $EQUIFACTOR_DATA.",
         ),
     ] = None,
     collection: Collections = None,
@@ -86,7 +87,7 @@ def evaluate(
 ) -> None:
     """Run solvers on models with known or computed answers and print one table per solver, with a row per family.
 
-    Scores are those of the UAI-2022 competition: 100 is right, 0 is no better than a trivial answer (docs/evaluate.md).
+    Scores are those of the UAI-2022 competition: 100 is right, 0 is no better than a trivial answer.
     Every finished run is saved in DIR/rows.jsonl, and the same command continues where it was stopped. DIR/results.json
     and DIR/results.csv contain all numbers.
     """

@@ -57,7 +57,11 @@ def fit(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method (docs/fit.md); may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of the method (docs: Learn potentials from data); may be repeated.",
+        ),
     ] = None,
     validation: Annotated[
         str | None, typer.Option(metavar="X", help="Share of the rows to hold out, such as 0.1, or a .csv file.")

@@ -49,7 +49,8 @@ def sample(
     """Draw samples from a model, given evidence: a line of names, then one line of states per sample.
 
     Samples are independent and exact if an elimination plan fits in memory. Otherwise they are states of Markov
-    chains, and a note on stderr tells whether the chains agree.
+    chains, and a note on stderr tells whether the chains agree. If nothing can be drawn, no file is written, and the
+    exit status is 1.
     """
     from equifactor.base.files import check_writable, split_name, write_bytes, write_text
     from equifactor.questions.sample import sample as draw
@@ -63,15 +64,16 @@ def sample(
     graphs = ModelReader([model], evidence, format, sample)
     for path, graph in graphs:
         drawn = draw(graph, count, seed=seed, solver=solver, time_limit=time_limit, progress=True)
-        if output.endswith(".npz"):
-            write_bytes(output, _archive(drawn))
-        else:
-            write_text(output, drawn.csv_lines())
+        if len(drawn) or not count:
+            if output.endswith(".npz"):
+                write_bytes(output, _archive(drawn))
+            else:
+                write_text(output, drawn.csv_lines())
         if drawn.status != "exact":
             say(f"{path}: {len(drawn):,} samples: {drawn.status}: {drawn.message or drawn.status.advice}")
         if drawn.status == "interrupted":
             raise typer.Exit(Exit.INTERRUPTED)
-        if strict and not drawn.status.solved:
+        if (count and not len(drawn)) or (strict and not drawn.status.solved):
             raise typer.Exit(Exit.UNSOLVED)
     graphs.exit_if_failed()
 

@@ -95,7 +95,7 @@ Plugins = Annotated[
         "--plugin",
         metavar="FILE",
         callback=_load_plugins,
-        help="A Python file that registers your own solvers (docs/solvers/own.md); may be repeated.",
+        help="A Python file that registers your own solvers (docs: Write a solver); may be repeated.",
     ),
 ]
 Tolerance = Annotated[
@@ -111,7 +111,7 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="Run on a Dask cluster: tcp://HOST:PORT or a scheduler file (docs/cluster.md).",
+        help="Run on a Dask cluster: tcp://HOST:PORT or a scheduler file (docs: Use a cluster).",
     ),
 ]
 

@@ -61,7 +61,7 @@ def view(
     A folder that evaluate wrote appears as tables and curves, a training log as curves that grow during the run.
 
     The server answers only this machine, at an address with a random word, and loads nothing from the network. Ctrl-C
-    stops it. docs/view.md describes the page.
+    stops it.
     """
     from equifactor.base.progress import bar
     from equifactor.page.opening import browse, collection_page

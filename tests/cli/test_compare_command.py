@@ -30,5 +30,8 @@ def test_json(command, grid) -> None:
 
 def test_wrong_usage(command, grid) -> None:
     assert command("compare", "grid.uai").status == 2
+    for misspelt in ("bpp", "exact,bp", "bp(dmping=0.5)"):
+        ran = command("compare", "grid.uai", "-s", "exact", "-s", misspelt)
+        assert (ran.status, ran.out) == (2, "")
     assert command("compare", "grid.uai", "-s", "bp", "--task", "MIN").status == 2
     assert command("compare", "none.uai", "-s", "bp").status == 3

@@ -63,9 +63,8 @@ def test_variables_and_their_states(command, grid: FactorGraph, tmp_path: Path) 
     graph = FactorGraph({"rain": ["no", "yes"], "lawn": ["dry", "very wet"]}, [(["rain", "lawn"], [[1, 2], [3, 4]])])
     write_graph(graph, tmp_path / "lawn.cfn")
     ran = command("info", "lawn.cfn", "--variables", "-e", "lawn=very wet")
-    assert ran.out.splitlines() == [
-        "lawn.cfn", "variable  states", "----------------", "rain      no, yes", "lawn      dry, very wet*", "* observed",
-    ]  # fmt: skip
+    assert ran.out.splitlines()[1:3] == ["variable  states", "----------------"]
+    assert ran.out.splitlines()[3:] == ["rain      no, yes", "lawn      dry, very wet*", "* observed"]
     row = json.loads(command("info", "lawn.cfn", "--variables", "--json", "-e", "rain=yes").out)
     assert row["variables"] == {"rain": ["no", "yes"], "lawn": ["dry", "very wet"]}
     assert row["observed"] == {"rain": "yes"}

@@ -42,6 +42,15 @@ def test_an_archive(command, weather: ef.FactorGraph, tmp_path: Path) -> None:
         assert file["state_ptr"].tolist() == [0, 2, 4]
 
 
+def test_nothing_is_written_where_nothing_can_be_drawn(command, tmp_path: Path) -> None:
+    graph = ef.FactorGraph({"a": ["x", "y"], "b": ["u", "v"]}, [(["a", "b"], [[1.0, 0.0], [1.0, 1.0]])])
+    write_graph(graph, tmp_path / "model.cfn")
+    ran = command("sample", "model.cfn", "-n", "3", "-e", "a=x,b=v", "-o", "s.csv")
+    assert ran.status == 1
+    assert "0 samples: zero-probability" in ran.err
+    assert not (tmp_path / "s.csv").exists()
+
+
 def test_statuses_are_said_and_strict_is_strict(command, tmp_path: Path) -> None:
     write_graph(ising_grid(8, 8, seed=1), tmp_path / "grid.uai")
     refused = command("sample", "grid.uai", "--solver", "exact(memory_limit=1e-6)", "--strict")

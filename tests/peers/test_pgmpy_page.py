@@ -1,4 +1,4 @@
-"""docs/from-pgmpy.md: the lines of pgmpy print what the page shows, and objects can be exchanged."""
+"""docs/from-pgmpy.md: what it says about pgmpy is so, and data can be exchanged. Another test runs the page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from from_pgmpy_files import printed, snippets, write_files
+from page_blocks import run_page
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its imports
@@ -16,39 +16,12 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """The names of a program that runs beside the files of the page."""
+    """The names and files of the page."""
     monkeypatch.chdir(tmp_path)
-    write_files(tmp_path)
-    return {}
-
-
-def run(program: str, title: str, names: dict[str, object]) -> None:
-    exec(compile(program, f"docs/from-pgmpy.md, {title}", "exec", dont_inherit=True), names)
-
-
-def test_the_snippets_of_pgmpy_print_what_they_say(
-    names: dict[str, object], capsys: pytest.CaptureFixture[str]
-) -> None:
-    tasks = snippets("pgmpy")
-    assert len(tasks) == 9  # the conversion has one side
-    for title, program in tasks.items():
-        capsys.readouterr()
-        run(program, title, names)
-        assert capsys.readouterr().out.splitlines() == printed(program), title
-
-
-def test_the_conversion_prints_what_it_says(names: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
-    theirs, ours = snippets("pgmpy"), snippets("equifactor")
-    for title in ("1. Read a file", "9. Convert the object itself"):
-        if title in theirs:
-            run(theirs[title], title, names)
-        capsys.readouterr()
-        run(ours[title], title, names)
-        assert capsys.readouterr().out.splitlines() == printed(ours[title]), title
+    return run_page("docs/from-pgmpy.md", peers=True)
 
 
 def test_em_of_pgmpy_makes_no_use_of_rows_with_gaps(names: dict[str, object]) -> None:
-    run(snippets("pgmpy")["1. Read a file"], "1", names)
     import pandas as pd
     from pgmpy.models import DiscreteBayesianNetwork
     from pgmpy.parameter_estimator import DiscreteEM, DiscreteMLE
@@ -61,7 +34,8 @@ def test_em_of_pgmpy_makes_no_use_of_rows_with_gaps(names: dict[str, object]) ->
         assert gaps.get_cpds(node) == complete.get_cpds(node)
 
 
-def test_a_pandas_frame_serves_as_data_and_as_evidence(names: dict[str, object]) -> None:
+@pytest.mark.usefixtures("names")
+def test_a_pandas_frame_serves_as_data_and_as_evidence() -> None:
     import pandas as pd
 
     import equifactor as ef
