@@ -47,7 +47,9 @@ class Regions(GraphSolver):
     iterations: int = option(100, "most rounds of messages for each splitting", low=1)
     tolerance: float = option(1e-3, "a splitting has settled when no message changes by more, in probability", low=0.0)
     damping: float = option(0.3, "share of the old log message that is kept", low=0.0, high=0.99)
-    check: float = option(0.15, "share of the time for a sampler that tells the errors; 0 for no errors", low=0.0, high=0.9)
+    check: float = option(
+        0.15, "share of the time for a sampler that tells the errors; 0 for no errors", low=0.0, high=0.9
+    )
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Run splittings at growing bounds, average them, and estimate the error."""

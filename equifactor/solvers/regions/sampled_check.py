@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _CHAINS = 16  # Chains of the check. Chosen by hand.
 _DRAWS = 48, 1000  # Draws of each chain: fewer do not check anything, and more are not needed. Chosen by hand.
 _BURN_IN = 4  # Sweeps of burn-in are one over this many of the draws. Chosen by hand.
-_LOG_Z_SHARE = 1.0  # The error of ln Z over the sum of the errors of all variables. Chosen by `benchmarks.coverage`.
+LOG_Z_SHARE = 1.0  # The error of ln Z over the sum of the errors of all variables. Chosen by `benchmarks.coverage`.
 
 
 class CheckedErrors(NamedTuple):
@@ -53,4 +53,4 @@ def check_by_sampling(graph: FactorGraph, p: FloatArray, seconds: float, context
         return None
     gap = p - found.marginals.values
     squares = gap**2 + found.standard_errors.values**2
-    return CheckedErrors(np.sqrt(squares), _LOG_Z_SHARE * graph.num_vars * float(np.sqrt(squares.mean())))
+    return CheckedErrors(np.sqrt(squares), LOG_Z_SHARE * graph.num_vars * float(np.sqrt(squares.mean())))
