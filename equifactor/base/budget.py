@@ -44,6 +44,7 @@ class Seconds:
     CUTSET_UP: Final = 2e-9  # For a table entry of the elimination at one state of a cutset.
     CUTSET_STATE: Final = 2e-5  # For a state of a cutset, in addition to its table entries.
     CUTSET_ORDER: Final = 5e-5  # For a variable, to make one elimination order while a cutset is chosen.
+    GIBBS_EDGE: Final = 1e-7  # For an edge, in one sweep of a chain of Gibbs sampling.
     BLOCK_DRAW: Final = 1.2e-8  # For a table entry, to draw a block of variables.
     BLOCK_COVER: Final = 5e-4  # For a variable, to choose the first blocks that together hold every variable, at most.
     SPLITTING: Final = 3e-6  # For an edge, to draw one splitting of variables into clones.

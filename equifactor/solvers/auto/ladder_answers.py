@@ -14,6 +14,7 @@ import numpy as np
 
 from equifactor.base.status import Status
 from equifactor.graph.marginals import Marginals
+from equifactor.solvers.regions.sampled_check import LOG_Z_SHARE
 from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
 from equifactor.solving.estimate import Estimate
 
@@ -47,27 +48,33 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
     usable = [a for a in answers if a.estimate.marginals is not None]
     if not usable:
         return answers[-1].estimate, str(answers[-1].solver), ""
+    log_z = _log_z(answers)[0]
     sampled = _together([a for a in usable if a.estimate.standard_errors is not None])
     others = [a for a in usable if a.estimate.standard_errors is None]
     if sampled is None:
         best = max(others, key=_trust)
-        return best.estimate, str(best.solver), ""
+        return replace(best.estimate, **log_z), str(best.solver), ""
     s, se = _values(sampled.estimate.marginals), _values(sampled.estimate.standard_errors)
     S = float(np.mean(se**2)) if len(se) else 0.0
     if not others or S == 0.0:
-        return sampled.estimate, str(sampled.solver), ""
+        return replace(sampled.estimate, **log_z), str(sampled.solver), ""
     distance = [float(np.mean((_values(a.estimate.marginals) - s) ** 2)) for a in others]
     n = int(np.argmin(distance))
     agree = float(sampled.estimate.stats.get("max_r_hat", 1.0)) < R_HAT_LIMIT
     q, Q = others[n], _squared_error(distance[n], S, _LEAST_SHARE if agree else _UNSURE_SHARE)
     S = min(S, distance[n])  # The two errors together make up the distance.
     weight = Q / (Q + S)  # The weight of the sampler.
-    mixed = weight * s + (1.0 - weight) * _values(q.estimate.marginals)
-    errors = np.sqrt((weight * se) ** 2 + (1.0 - weight) ** 2 * Q)
+    gap = _values(q.estimate.marginals) - s
+    mixed = s + (1.0 - weight) * gap
+    # Where the other answer is farther from the sampler than on average, its error is larger as well.
+    errors = np.sqrt((weight * se) ** 2 + (1.0 - weight) ** 2 * np.maximum(Q, gap**2))
     ptr = sampled.estimate.marginals.ptr  # type: ignore[union-attr]
     error = math.sqrt(Q * S / (Q + S))
+    if log_z["log_z_error"] is None:  # The error of ln Z is about the sum of those of all variables.
+        log_z["log_z_error"] = None if log_z["log_z"] is None else LOG_Z_SHARE * (len(ptr) - 1) * math.sqrt(Q)
     answer = replace(
         sampled.estimate if weight >= 0.5 else q.estimate,
+        **log_z,
         marginals=Marginals(mixed, ptr),
         standard_errors=Marginals(np.where((mixed > 0.0) & (mixed < 1.0), errors, 0.0), ptr),
         stats={**q.estimate.stats, **sampled.estimate.stats, "error_estimate": error},
@@ -85,12 +92,18 @@ def best_log_z(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
     Samplers are pooled by their errors and judge the others as in `best_marginals`. The estimate stays within the
     certified bounds of all answers.
     """
+    found, best, name, said = _log_z(answers)
+    return replace(best.estimate, marginals=None, **found), name, said
+
+
+def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswer, str, str]:
+    """Return what is known of ln Z as fields of an estimate, the best answer, its name, and a sentence."""
     lower = max((a.estimate.lower_bound for a in answers if a.estimate.lower_bound is not None), default=None)
     upper = min((a.estimate.upper_bound for a in answers if a.estimate.upper_bound is not None), default=None)
     bounds: dict[str, Any] = {"lower_bound": lower, "upper_bound": upper}
     usable = [a for a in answers if a.estimate.log_z is not None]
     if not usable:
-        return replace(answers[-1].estimate, **bounds), str(answers[-1].solver), ""
+        return {"log_z": None, "log_z_error": None, **bounds}, answers[-1], str(answers[-1].solver), ""
     samplers = [a for a in usable if a.estimate.log_z_error is not None]
     best = max(usable, key=_trust)
     log_z, error, name = _number(best.estimate.log_z), best.estimate.log_z_error, str(best.solver)
@@ -101,10 +114,12 @@ def best_log_z(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
     others = [a for a in usable if a.estimate.log_z_error is None]
     if samplers and others:
         q = min(others, key=lambda a: abs(_number(a.estimate.log_z) - s))
-        # A single number may be close by chance: its error is never taken to be far below that of the sampler.
-        Q = max(_squared_error((_number(q.estimate.log_z) - s) ** 2, S, _UNSURE_SHARE), _UNSURE_SHARE**2 * S)
+        # A single number may be close by chance: its error is never taken to be below that of the sampler.
+        D = (_number(q.estimate.log_z) - s) ** 2
+        Q = max(_squared_error(D, S, _UNSURE_SHARE), S)
         weight = Q / (Q + S)
-        log_z, error = weight * s + (1.0 - weight) * _number(q.estimate.log_z), math.sqrt(Q * S / (Q + S))
+        log_z = weight * s + (1.0 - weight) * _number(q.estimate.log_z)
+        error = math.sqrt(weight**2 * S + (1.0 - weight) ** 2 * max(Q, D))
         name = _mixed_name(weight, best, q)
     if error is not None and lower is not None and upper is not None:
         error = min(error, upper - lower)
@@ -112,7 +127,7 @@ def best_log_z(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
     said = "" if lower is None or upper is None else f"ln Z is proven to be within {upper - lower:.3g}."
     if error is not None:
         said = f"The standard error of ln Z is about {error:.2g}. {said}".strip()
-    return replace(best.estimate, log_z=inside, log_z_error=error, marginals=None, **bounds), name, said
+    return {"log_z": inside, "log_z_error": error, **bounds}, best, name, said
 
 
 def _pooled(samplers: Sequence[LadderAnswer]) -> tuple[float, float]:

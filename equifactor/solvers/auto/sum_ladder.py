@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from equifactor.base.budget import Budget, Refusal
 from equifactor.base.clock import Clock
 from equifactor.base.status import Status, Task
+from equifactor.solvers.auto.crude_bounds import with_error
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
 from equifactor.solving.ladder import Ladder, Step, Steps
@@ -131,7 +132,7 @@ class SumLadder:
             return
         if self.task is Task.PR:
             yield self._step(WeightedMiniBuckets(memory_limit=self._tables), _BOUND_SHARE)
-        regions = Regions(memory_limit=self._tables)
+        regions = Regions(memory_limit=self._tables, check=0.0)  # The sampler below judges it.
         found = yield self._step(regions, _REGION_SHARE)
         if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
             return
@@ -168,9 +169,10 @@ class SumLadder:
         return LadderAnswer(solver, estimate, clock.seconds - begin)
 
     def _described(self, estimate: Estimate, chosen: str, error: str) -> Estimate:
-        """Return the estimate with its error and the solvers that ran in its message."""
+        """Return the estimate with its error and the solvers that ran in its message; ln Z never stands without one."""
+        estimate, added = with_error(estimate, self.form)
         ran = f"Solvers run: {', '.join(map(str, self.answers))}." if self.answers else ""
-        message = " ".join(filter(None, (error, ran, estimate.message)))
+        message = " ".join(filter(None, (error, added, ran, estimate.message)))
         stats = {**estimate.stats, "ladder": [str(answer) for answer in self.answers], "chosen": chosen}
         return replace(estimate, message=message, stats=stats)
 

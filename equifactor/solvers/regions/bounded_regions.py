@@ -15,12 +15,14 @@ from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import random_state
 from equifactor.solvers.regions.agreement import Rounds, last_move
 from equifactor.solvers.regions.growing_regions import GrowingRegions, RegionLimits
+from equifactor.solvers.regions.sampled_check import check_by_sampling
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
+    from equifactor.solvers.regions.sampled_check import CheckedErrors
 
 
 @register("regions")
@@ -45,18 +47,22 @@ class Regions(GraphSolver):
     iterations: int = option(100, "most rounds of messages for each splitting", low=1)
     tolerance: float = option(1e-3, "a splitting has settled when no message changes by more, in probability", low=0.0)
     damping: float = option(0.3, "share of the old log message that is kept", low=0.0, high=0.99)
+    check: float = option(
+        0.15, "share of the time for a sampler that tells the errors; 0 for no errors", low=0.0, high=0.9
+    )
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Run splittings at growing bounds, average them, and estimate the error."""
         reduced = to_free_part(graph)
         if reduced is None:
             return impossible()
+        part = context.clock.part(1.0 - self.check)
         regions = GrowingRegions(
             reduced.graph,
             RegionLimits(min(self.start, self.bound), self.bound, self.splittings),
             Rounds(self.iterations, self.tolerance, self.damping),
             random_state(context.seed),
-            Budget(context.clock, self.seconds, self.memory_limit * GIB),
+            Budget(part, self.seconds, self.memory_limit * GIB),
             context.report,
         )
         regions.run()
@@ -64,7 +70,11 @@ class Regions(GraphSolver):
             return zero_by_exclusion(graph)
         if not regions.splittings:
             return _by_bp(graph, task, context)
-        return _estimate(reduced, regions, task, context)
+        checked = None
+        if self.check and regions.outcome is not Status.EXACT:
+            seconds = Budget(context.clock, self.check * self.seconds).left
+            checked = check_by_sampling(reduced.graph, regions.average(), seconds, context)
+        return _estimate(reduced, regions, checked, task, context)
 
 
 def _by_bp(graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
@@ -76,7 +86,9 @@ def _by_bp(graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
     return replace(found, message=f"{said} {found.message}".strip())
 
 
-def _estimate(reduced: ReducedGraph, regions: GrowingRegions, task: Task, context: SolveContext) -> Estimate:
+def _estimate(
+    reduced: ReducedGraph, regions: GrowingRegions, checked: CheckedErrors | None, task: Task, context: SolveContext
+) -> Estimate:
     p, last = regions.average(), regions.at_top[-1]
     exact = regions.outcome is Status.EXACT
     error = np.zeros(len(reduced.graph.card)) if exact else regions.error()
@@ -86,7 +98,7 @@ def _estimate(reduced: ReducedGraph, regions: GrowingRegions, task: Task, contex
     settled = 2 * num_settled > len(regions.at_top)
     status = (
         Status.EXACT if exact
-        else context.clock.status or (Status.CONVERGED if settled else Status.ITERATION_LIMIT)
+        else context.clock.status or regions.budget.clock.status or (Status.CONVERGED if settled else Status.ITERATION_LIMIT)
     )  # fmt: skip
     stats: dict[str, Any] = {
         "bound": last.bound, "log2_largest_table": round(last.largest, 2), "splits": last.splits,
@@ -103,7 +115,11 @@ def _estimate(reduced: ReducedGraph, regions: GrowingRegions, task: Task, contex
         status=status,
         message=said,
         marginals=reduced.marginals(p) if task is Task.MAR else None,
+        standard_errors=reduced.errors(checked.marginals) if checked and task is Task.MAR else None,
         log_z=log_z,
+        log_z_error=float(np.hypot(checked.log_z, np.std([one.found.log_z for one in regions.splittings])))
+        if checked
+        else None,
         lower_bound=log_z if exact else None,
         upper_bound=log_z if exact else None,
         iterations=sum(one.found.rounds for one in regions.splittings),

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.solvers.sampling.diagnostics import split_r_hat
+from equifactor.solvers.sampling.running_batches import squared_errors, widened
+
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
@@ -87,13 +90,13 @@ class CutsetLogZ:
         if top == -math.inf:
             return None
         p = np.exp(given - top)
-        parts = np.array_split(p, min(_BATCHES, len(p)))
-        means = np.array([part.mean(axis=0) for part in parts])  # [B, L]
-        mean = float(p.mean())
-        by_batch = means.var(ddof=1) / means.size
-        chain = p.mean(axis=0)
-        by_chain = chain.var(ddof=1) / len(chain) if len(chain) > 1 else 0.0
-        error = max(math.sqrt(max(by_batch, by_chain)) / mean, _unseen(given) - float(top) - math.log(mean))
+        batches = min(_BATCHES, len(p))
+        kept = p[len(p) % batches :].reshape(batches, -1, p.shape[1], 1)
+        total, squares, mean = kept.sum(axis=1), (kept**2).sum(axis=1), float(p.mean())
+        r_hat = split_r_hat(total, squares, kept.shape[1])
+        means = total / kept.shape[1]
+        variance = float(widened(squared_errors(means), means.mean(axis=0), r_hat)[0])
+        error = max(math.sqrt(variance) / mean, _unseen(given) - float(top) - math.log(mean))
         return LogZ(self._best - float(top) - math.log(mean), error)
 
 

@@ -1,0 +1,241 @@
+"""Measure whether the error bars of solvers are right, against exact answers on random graphs of ten kinds.
+
+For each kind of graph and each solver it prints how often two standard errors cover the exact marginals and ln Z, and
+how many of the runs that report `converged` are wrong: some marginal errs by more than five standard errors and by more
+than 0.02. Runs that are exact are counted, and left out of the coverage. All runs are of fixed length. `auto`, which
+works for a time, reads a clock that moves with each reading. So the table is the same on every machine.
+
+    python -m benchmarks.coverage                                  # 1,040 graphs; about ten minutes of one core
+    python -m benchmarks.coverage --graphs 8 --solvers blocks      # one solver, quickly
+    python -m benchmarks.coverage --first-seed 5000                # other graphs: the settings were chosen on these
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import equifactor as ef
+from equifactor.base.budget import set_machine_speed
+from equifactor.base.clock import Clock
+
+_TICK = 8e-5  # Seconds that the clock of `auto` moves at each reading. Chosen by hand.
+_WRONG = 5.0, 0.02  # Standard errors, and a distance, beyond which a converged answer is wrong.
+_ROUNDING = 1e-6  # The error of an exact answer that rounding explains.
+
+
+def pairs(rng: np.random.Generator, n: int, coupling: float, share: float, field: float = 0.5) -> ef.FactorGraph:
+    """Return spins with normal couplings between a share of all pairs, and normal fields."""
+    factors: list[Any] = [([i], np.exp([h, -h])) for i, h in enumerate(field * rng.standard_normal(n))]
+    for i, j in itertools.combinations(range(n), 2):
+        if rng.random() < share:
+            c = coupling * rng.standard_normal()
+            factors.append(([i, j], np.exp([[c, -c], [-c, c]])))
+    return ef.FactorGraph([2] * n, factors)
+
+
+def tables(rng: np.random.Generator, card: np.ndarray, scopes: list[list[int]], strength: float, zeros: float = 0.0):
+    """Return factors with normal log entries, of which a share is zero; each variable has a field."""
+    scopes = [[i] for i in range(len(card))] + scopes
+    factors = []
+    for scope in scopes:
+        table = np.exp(strength * rng.standard_normal(tuple(card[scope])))
+        if zeros and len(scope) > 1:
+            table[rng.random(table.shape) < zeros] = 0.0
+            table.flat[0] = max(table.flat[0], 0.1)  # The state 0 of all variables stays possible.
+        factors.append((scope, table))
+    return ef.FactorGraph(card.tolist(), factors)
+
+
+def some(rng: np.random.Generator, n: int, count: int, arity: int) -> list[list[int]]:
+    """Return random scopes."""
+    return [rng.permutation(n)[:arity].tolist() for _ in range(count)]
+
+
+def loops(rng: np.random.Generator, n: int) -> ef.FactorGraph:
+    """Return a tree with a few more pairs, and ragged cardinalities."""
+    tree = [[int(rng.integers(i)), i] for i in range(1, n)]
+    return tables(rng, rng.integers(2, 4, n), tree + some(rng, n, n // 3, 2), 1.0)
+
+
+def grid(rng: np.random.Generator, n: int, coupling: float) -> ef.FactorGraph:
+    """Return a grid of spins."""
+    rows = 3 if n < 40 else 10
+    return ef.generators.ising_grid(rows, n // rows, coupling_std=coupling, seed=int(rng.integers(2**31)))
+
+
+def potts(rng: np.random.Generator, n: int) -> ef.FactorGraph:
+    """Return variables of two to four states that prefer, or avoid, the same state."""
+    n = 2 * n // 3
+    card = rng.integers(2, 5, n)
+    factors: list[Any] = [([i], np.exp(0.5 * rng.standard_normal(card[i]))) for i in range(n)]
+    for i, j in itertools.combinations(range(n), 2):
+        if rng.random() < 0.5:
+            factors.append(([i, j], np.exp(1.5 * rng.standard_normal() * np.eye(card[i], card[j]))))
+    return ef.FactorGraph(card.tolist(), factors)
+
+
+def structured(rng: np.random.Generator, n: int) -> ef.FactorGraph:
+    """Return noisy-or factors, clauses and soft parities over spins with fields."""
+    factors: list[Any] = [([i], np.exp(0.7 * rng.standard_normal(2))) for i in range(n)]
+    for scope in some(rng, n, n // 2, 4):
+        kind = int(rng.integers(3))
+        if kind == 0:
+            factors.append((scope, ef.NoisyOr(float(0.2 * rng.random()), rng.random(3).tolist())))
+        elif kind == 1:
+            factors.append((scope, ef.Clause(rng.integers(0, 2, 4).tolist())))
+        else:
+            factors.append((scope, ef.Parity(log_values=tuple(rng.standard_normal(2).tolist()))))
+    return ef.FactorGraph([2] * n, factors)
+
+
+Maker = Callable[[np.random.Generator, int], ef.FactorGraph]
+KINDS: dict[str, tuple[Maker, int]] = {  # how a graph of n variables is drawn, and n for `auto` with small memory
+    "trees with loops": (loops, 70),
+    "grids, J = 0.5": (lambda rng, n: grid(rng, n, 0.5), 100),
+    "grids, J = 2": (lambda rng, n: grid(rng, n, 2.0), 100),
+    "all pairs, J = 1": (lambda rng, n: pairs(rng, n, 1.0, 1.0), 20),
+    "all pairs, J = 2": (lambda rng, n: pairs(rng, n, 2.0, 1.0), 20),
+    "some pairs, J = 4": (lambda rng, n: pairs(rng, n, 4.0, 0.4), 26),
+    "Potts, 2 to 4 states": (potts, 27),
+    "zeros": (lambda rng, n: tables(rng, rng.integers(2, 4, n), some(rng, n, n, 2) + some(rng, n, n // 4, 3), 1.0, 0.2), 36),
+    "noisy-or, clause, parity": (structured, 50),
+    "tables of 3 and 4 variables": (lambda rng, n: tables(rng, np.full(n, 2), some(rng, n, n // 2, 3) + some(rng, n, n // 3, 4), 1.5), 30),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A solver with fixed work, the size of its graphs, and how many of the graphs it gets."""
+
+    spec: str
+    log_z: bool = True
+    large: bool = False  # `auto` enumerates small graphs
+    share: float = 1.0
+
+
+ENTRIES = {
+    "blocks": Entry("blocks(enumerate=false, sweeps=200)", share=0.25),
+    "blocks, small memory": Entry("blocks(enumerate=false, sweeps=200, memory_limit=1e-7)"),
+    "gibbs": Entry("gibbs", log_z=False),
+    "regions": Entry("regions(seconds=0.2)", share=0.25),
+    "regions, small memory": Entry("regions(seconds=0.2, splittings=8, memory_limit=2e-6, start=2, bound=4)"),
+    "blocks, few sweeps": Entry("blocks(enumerate=false, sweeps=24, memory_limit=1e-6)", large=True, share=0.25),
+    "auto": Entry("auto", share=0.25),
+    "auto, small memory": Entry("auto(memory_limit=1e-6, seconds=0.12)", large=True, share=0.25),
+}
+
+
+@dataclass
+class Cell:
+    """The runs of one solver on graphs of one kind."""
+
+    runs: int = 0
+    exact: int = 0
+    converged: int = 0
+    wrong: int = 0  # converged runs with an answer far from the truth
+    far: int = 0  # runs of any status with an answer far from the truth
+    covered: list[float] = field(default_factory=list)  # share of marginals for each run
+    log_z: list[bool] = field(default_factory=list)
+    missing: int = 0  # runs that are not exact and have no errors
+    bare: int = 0  # runs whose ln Z has neither an error nor bounds
+
+    def add(self, got: ef.Result, want: ef.Result, with_log_z: bool) -> None:
+        """Compare one answer with the exact one."""
+        self.runs += 1
+        off = np.abs(got.marginals.values - want.marginals.values)
+        if got.status is ef.Status.EXACT:
+            self.exact += 1
+            if off.max() > _ROUNDING:
+                raise RuntimeError(f"An exact answer is off by {off.max():.2g}.")
+            return
+        self.converged += got.status is ef.Status.CONVERGED
+        if got.standard_errors is None:
+            self.missing += 1
+            error = np.zeros_like(off)
+        else:
+            error = got.standard_errors.values
+            self.covered.append(float(np.mean(off <= 2.0 * error + _ROUNDING)))
+        far = bool(np.any((off > _WRONG[0] * error) & (off > _WRONG[1])))
+        self.far += far
+        self.wrong += far and got.status is ef.Status.CONVERGED
+        if with_log_z and got.log_z is not None:
+            bounded = got.lower_bound is not None and got.upper_bound is not None
+            self.bare += got.log_z_error is None and not bounded
+            if got.log_z_error is not None:
+                self.log_z.append(abs(got.log_z - want.log_z) <= 2.0 * got.log_z_error + _ROUNDING)
+
+    def row(self, name: str) -> str:
+        """Return the line of the table."""
+        cover = f"{100 * np.mean(self.covered):.1f} %" if self.covered else ""
+        log_z = f"{100 * np.mean(self.log_z):.0f} % of {len(self.log_z)}" if self.log_z else ""
+        extra = f" ({self.missing} without errors)" if self.missing else ""
+        extra += f" ({self.bare} ln Z without error)" if self.bare else ""
+        return f"| {name} | {self.runs} | {self.exact} | {cover}{extra} | {log_z} | {self.converged} | {self.wrong} | {self.far} |"
+
+
+class MovingClock:
+    """A time source that moves at each reading, so that work for a time is the same on every machine."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        self.seconds += _TICK
+        return self.seconds
+
+
+def cells(graphs: int, first: int, solvers: list[str], kinds: list[str]) -> Iterator[tuple[str, str, Cell]]:
+    """Run all solvers on all kinds; yield each solver with each kind."""
+    for name in solvers:
+        entry = ENTRIES[name]
+        for kind in kinds:
+            cell = Cell()
+            for seed in range(first, first + max(1, round(entry.share * graphs))):
+                rng = np.random.default_rng([seed, list(KINDS).index(kind)])
+                make, large = KINDS[kind]
+                graph = make(rng, large if entry.large else 10 + seed % 4)
+                want = ef.solve(graph, "MAR", "exact")
+                if want.status is not ef.Status.EXACT:
+                    continue  # It has no possible assignment.
+                if name.startswith("auto"):
+                    Clock.now = MovingClock()
+                try:
+                    got = ef.solve(graph, "MAR", entry.spec, seed=seed)
+                finally:
+                    Clock.now = staticmethod(time.perf_counter)
+                if got.marginals is not None:
+                    cell.add(got, want, entry.log_z)
+            yield name, kind, cell
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", type=int, default=104, help="graphs of each kind (default: 104)")
+    parser.add_argument("--first-seed", type=int, default=0, help="the seed of the first graph (default: 0)")
+    parser.add_argument("--solvers", nargs="*", default=list(ENTRIES), help="solvers whose names begin so")
+    parser.add_argument("--kinds", nargs="*", default=list(KINDS), help="kinds whose names begin so")
+    args = parser.parse_args()
+    set_machine_speed(1.0)
+    solvers = [name for name in ENTRIES if name.startswith(tuple(args.solvers))]
+    kinds = [name for name in KINDS if name.startswith(tuple(args.kinds))]
+    before = ""
+    for name, kind, cell in cells(args.graphs, args.first_seed, solvers, kinds):
+        if name != before:
+            print(
+                f"\n{name}: `{ENTRIES[name].spec}`\n\n| graphs | runs | exact | marginals | ln Z | converged | wrong | far |"
+            )
+            print("|---|---|---|---|---|---|---|---|")
+        before = name
+        print(cell.row(kind), flush=True)
+
+
+if __name__ == "__main__":
+    main()
