@@ -148,7 +148,7 @@ def test_a_distribution_that_does_not_sum_to_one() -> None:
 
 
 def test_a_model_in_the_wrong_place_is_told_the_way() -> None:
-    with pytest.raises(ef.ModelError, match="found a DiscreteBayesianNetwork of pgmpy; from_pgmpy makes"):
+    with pytest.raises(ef.ModelError, match="found a DiscreteBayesianNetwork of pgmpy. Convert it with from_pgmpy"):
         ef.solve(lawn())
     with pytest.raises(ef.ModelError, match=r"is a model of pgmpy\. Use equifactor\.interop\.from_pgmpy to read it"):
         ef.interop.from_networkx(lawn())
@@ -292,7 +292,7 @@ def test_evidence_kinds_and_variables_in_no_factor(kind: str) -> None:
 
 def test_what_does_not_fit() -> None:
     wide = ef.FactorGraph([2] * 30, [(range(30), ef.Parity())])
-    with pytest.raises(ef.ModelError, match=r"2\^30 entries; a DiscreteMarkovNetwork of pgmpy holds it as a table"):
+    with pytest.raises(ef.ModelError, match=r"A DiscreteMarkovNetwork of pgmpy needs its dense table, which has 2\^30 entries"):
         ef.interop.to_pgmpy(wide, "markov")
     with pytest.raises(ef.ModelError, match=r"exp\(900\), outside the range.* Scale the factors first"):
         ef.interop.to_pgmpy(ef.FactorGraph([2], [([0], [900.0, 0.0])], log=True), "factor-graph")

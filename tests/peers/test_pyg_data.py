@@ -79,7 +79,7 @@ def test_what_is_refused() -> None:
         ef.interop.to_pyg(g, tables="flat")
     with pytest.raises(ef.OptionError, match="has no padded rows"):
         ef.interop.to_pyg(g, tables="ragged", width=3)
-    with pytest.raises(ef.ModelError, match=r"2\^30 entries; a HeteroData holds it as a table"):
+    with pytest.raises(ef.ModelError, match=r"A HeteroData needs its dense table, which has 2\^30 entries"):
         ef.interop.to_pyg(ef.FactorGraph([2] * 30, [(range(30), ef.Parity())]))
     wide = ef.FactorGraph([2] * 20, [(range(20), np.ones(2**20)), *[([i % 20], [1, 2]) for i in range(300)]])
     with pytest.raises(ef.ModelError, match='tables="ragged"'):
