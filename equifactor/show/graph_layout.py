@@ -70,7 +70,8 @@ def places_of(
         return Places("rows", at, _middles(s, at))
     if children is not None and s.num_vars <= _MOST_LAYERED:
         drawn = layered_places(s, children, seed)
-        return Places("layers", drawn.variables, drawn.factors, routes=drawn.routes)
+        if drawn is not None:
+            return Places("layers", drawn.variables, drawn.factors, routes=drawn.routes)
     kind, nodes = _by_forces(s, pairs, seed, compact)
     at = nodes[: s.num_vars]
     factors = _middles(s, at)

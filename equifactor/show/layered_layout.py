@@ -32,6 +32,8 @@ _SHAPE = 1.4  # wanted ratio of width to height, because windows are wide. Chose
 _STRAIGHT = (1.0, 3.0, 30.0)  # weight of a piece of a line by how many of its ends are bends, as in [Gansner93]
 _TRIES = 20  # orders that igraph starts from. Chosen by hand.
 _TRIED_EDGES = 4000  # edges of all these tries together; large networks get fewer tries. Chosen by hand.
+_MOST_BENDS = 3000  # bends of all lines, which take about two seconds to place. Measured on one core.
+_TALLEST, _TALL = 60.0, 5.0  # Layers are not drawn if they are higher, and this many times higher than wide. By hand.
 _SWEEPS = 80  # passes that move the nodes of a row towards their neighbours. Chosen by hand.
 
 
@@ -48,8 +50,11 @@ class LayeredPlaces:
     routes: list[FloatArray]
 
 
-def layered_places(s: Structure, children: Sequence[int], seed: int) -> LayeredPlaces:
-    """Place a Bayesian network; `children` are the variables [F] whose conditional distributions the factors are."""
+def layered_places(s: Structure, children: Sequence[int], seed: int) -> LayeredPlaces | None:
+    """Place a Bayesian network; return None if its layers are too many for a window, or take too long to draw.
+
+    `children` are the variables [F] whose conditional distributions the factors are.
+    """
     child = np.asarray(children, np.int64)
     large = np.flatnonzero(s.arity > 1)
     number = np.full(s.num_factors, -1)
@@ -65,6 +70,9 @@ def layered_places(s: Structure, children: Sequence[int], seed: int) -> LayeredP
     sides = [*half.tolist(), *([_FACTOR] * len(large))]
     ends = np.stack((s.scope_vars[pairs], number[s.factor_of_edge[pairs]]), axis=1)
     ends[to_child] = ends[to_child, ::-1]  # lines lead downwards: to the factor, then from the factor to its child
+    steps = np.array(layer)[ends[:, 1]] - np.array(layer)[ends[:, 0]] - 1
+    if steps.sum() > _MOST_BENDS:
+        return None
     edges, chains = [], []
     for top, bottom in ends.tolist():
         chain = [top, *range(len(layer), len(layer) + layer[bottom] - layer[top] - 1), bottom]
@@ -75,6 +83,9 @@ def layered_places(s: Structure, children: Sequence[int], seed: int) -> LayeredP
     bend = np.arange(len(layer)) >= s.num_vars + len(large)
     drawing = _Drawing(np.array(layer), np.array(sides), bend, seed)
     at = pack_parts(np.array(edges, np.int64).reshape(-1, 2), drawing.sides, drawing.places, seed)
+    width, height = np.ptp(at[: s.num_vars], axis=0)
+    if height > max(_TALLEST, _TALL * width):
+        return None
     factors = at[child] + (0.0, -ABOVE)
     factors[large] = at[s.num_vars : s.num_vars + len(large)]
     routes = [np.zeros((0, 2))] * len(s.scope_vars)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _UNIT = 0.42  # inches of a unit of the layout, at which a letter of `_FONT` points is as wide as its room
 _FONT = 9.0  # points of a letter of a name
 _LARGEST = 16.0  # inches of a side of the figure, at most; larger networks have smaller letters. Chosen by hand.
+_USUAL, _MOST_SCALE = 5.0, 1.5  # inches of a side that a small network grows to, and by which factor at most. By hand.
+_NARROWEST = 3.4  # inches of the width of a figure, at least, for the title. Chosen by hand.
 _BORDER = 0.3  # margin around the drawing, in units of the layout
 _DISC = 0.28  # radius of a variable, in units of the layout
 _PRIOR = np.array([-0.32, -0.25])  # offset from a variable without parents to the square of its factor
@@ -37,13 +39,15 @@ def draw_network(
     bends = np.concatenate([route[:, 0] for route in routes])
     low = np.array([min((x - half).min(), bends.min(initial=x[0])), y.min() - ABOVE]) - _BORDER
     high = np.array([max((x + half).max(), bends.max(initial=x[0])), y.max() + BELOW]) + _BORDER
-    scale = min(1.0, _LARGEST / (_UNIT * float((high - low).max())))
+    natural = _UNIT * float((high - low).max())
+    scale = min(_LARGEST / natural, max(1.0, min(_MOST_SCALE, _USUAL / natural)))
     new = ax is None
-    ax = tidy(axes_or_new(ax, *(0.2 + scale * _UNIT * (high - low) + (0.0, 0.3))), title_of(graph))
+    width, height = 0.2 + scale * _UNIT * (high - low)
+    ax = tidy(axes_or_new(ax, max(width, _NARROWEST), height + 0.3), title_of(graph))
     if not new:  # Letters and discs have the size that the given axes leave them.
         box = ax.get_window_extent()
         inches = np.array([box.width, box.height]) / ax.figure.dpi
-        scale = min(1.0, float((inches / (high - low)).min()) / _UNIT)
+        scale = min(_MOST_SCALE, float((inches / (high - low)).min()) / _UNIT)
     ax.set(aspect="equal", xticks=[], yticks=[], xlim=(low[0], high[0]), ylim=(high[1], low[1]))  # Row 0 is at the top.
     ax.spines[:].set_visible(False)
     _lines(ax, graph, at, routes, children, scale)

@@ -24,7 +24,7 @@ from equifactor.page.page_server import PageServer
 from equifactor.page.results_page import ResultsFolder
 from equifactor.page.training_page import TrainingLogs
 from equifactor.page.viewer import Page, Viewer
-from equifactor.show.palette import LIGHT, MARKERS, SOLVERS
+from equifactor.show.palette import LIGHT, MARKERS, style_numbers
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
@@ -199,19 +199,18 @@ def test_a_solver_has_one_colour_and_one_marker(browser: Browser) -> None:
     with served(quick_session(ef.generators.ising_grid(4, 4, seed=1))) as url:
         browser.open(url)
         browser.click("#tab-solvers")
-        for solver in ("trw", "bp"):
+        for solver in ("trw", "bp", "bp(iterations=9)"):
             browser.run("document.querySelector('[aria-label=\"Another solver\"]').focus()")
             browser.keys(*solver, ENTER)
-        browser.wait("return document.querySelectorAll('.solver dl').length === 3")
+        browser.wait("return document.querySelectorAll('.solver dl').length === 4")
         listed = browser.run(keys, "#panel-solvers")
-        assert listed.keys() == {"exact", "trw", "bp"}
-        assert len(set(listed.values())) == 3
+        numbers = style_numbers(("exact", "bp", "trw", "bp(iterations=9)"))  # the rule of the library
+        assert listed == {text: MARKERS[number] + LIGHT[number] for text, number in numbers.items()}
+        assert len(set(listed.values())) == 4
         choose(browser, 5)
         assert browser.run(keys, "#panel-inspect") == listed
         run_iterations(browser, "bp")
         assert set(browser.run(keys, "#panel-iterations").items()) == {("bp", listed["bp"])}
-        number = SOLVERS["bp"]
-        assert listed["bp"] == MARKERS[number] + LIGHT[number]
 
 
 def test_a_plan_without_an_order_is_a_bound(browser: Browser) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from layered_networks import fan_network, random_network
+from layered_networks import fan_network, network, random_network
 
 import equifactor as ef
 from equifactor import FactorGraph
@@ -139,3 +139,11 @@ def test_wide_rows_are_split() -> None:
     graph = fan_network()
     width, height = np.ptp(places_of(graph, children_of(graph)).variables, axis=0)
     assert width < 1.8 * height  # 17 names of 18 letters side by side would be 55 wide
+
+
+def test_long_and_narrow_networks_are_not_drawn_in_layers() -> None:
+    names = {f"v{i}": " ".join(f"v{j}" for j in range(max(0, i - 2), i)) for i in range(60)}
+    graph = network(names)
+    places = places_of(graph, children_of(graph))
+    assert places.kind == "force"
+    assert np.ptp(places.variables, axis=0).max() < 60
