@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 SATURATED = 2**62  # Stands for every larger size: more entries than any memory holds.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")  # Up to 18 digits always fit into 64 bits.
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# Possessive repeats: a text of 10^5 digits and a letter must not take quadratic time.
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 
 
 def whole_number(text: str) -> int | None:

@@ -16,7 +16,8 @@ _T = TypeVar("_T")
 INT64_MAX = 2**63 - 1  # The largest integer of 64 bits.
 _FIRST_WORD = re.compile(rb"\s*(\S*)")
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
-_NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|infinity)", re.IGNORECASE)
+# Possessive repeats: a word of 10^5 digits and a letter must not take quadratic time.
+_NUMBER = re.compile(rb"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:e[+-]?[0-9]++)?|[+-]?(?:inf|infinity)", re.IGNORECASE)
 # Characters of an integer that is converted. Longer ones are outside 64 bits; Python raises ValueError above 4,300.
 _MAX_DIGITS = 40
 _MAX_SHOWN = 40  # Characters of a word that an error shows at most. Chosen by hand.

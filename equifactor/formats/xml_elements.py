@@ -121,7 +121,9 @@ def read_xml(data: bytes, where: str) -> XmlElement:
         found = expat.ErrorString(error.code)
         raise FormatError(f"{where}:{error.lineno}: the file is not well-formed XML ({found}).") from None
     except (LookupError, ValueError) as error:  # an unknown or wrong encoding declaration
-        raise FormatError(f"{where}:1: the encoding that the file declares cannot be read ({error}).") from None
+        raise FormatError(
+            f"{where}:1: {one_line(f'the encoding that the file declares cannot be read ({error})')}."
+        ) from None
     return stack[0].children[0]
 
 

@@ -3,6 +3,7 @@ import re
 import pytest
 
 from equifactor.base.errors import FormatError
+from equifactor.base.number_text import finite_number
 from equifactor.formats.words import Words, shown
 
 
@@ -89,3 +90,11 @@ def test_room_refuses_counts_the_file_cannot_hold():
 @pytest.mark.parametrize("data", [b" " * 10**6, b"#" * 10**6, b"#\n" * 500_000, b"# " * 500_000])
 def test_no_input_takes_forever(data):
     words(data, comment="#").end()  # in quadratic time this would take days
+
+
+def test_a_long_word_takes_linear_time() -> None:
+    digits = "9" * 1_000_000
+    with pytest.raises(FormatError, match=r"expected a number, found '999"):
+        Words(f"{digits}x".encode(), "a").number("a number")
+    assert finite_number(f"{digits}x") is None
+    assert finite_number(f"0.{digits}") == 1.0
