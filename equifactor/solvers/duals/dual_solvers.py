@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
 
 
-_DECODING = 0.3  # Seconds of decoding per second of sweeping, at most. Chosen by hand.
+# Sweeps before the first decoding, and most sweeps between two of them. The number of sweeps decides, not the clock, so
+# that the same call gives the same answer. A decoding takes as long as 6 to 30 sweeps.
+_FIRST_DECODING, _DECODING_EVERY = 4, 64
 _RANDOM_DECODINGS = 10  # Decodings in random orders when the bound has stalled. Chosen by hand.
 _PATIENCE = 10  # Sweeps over which the bound must fall by the tolerance. Chosen by hand.
 # The same number of sweeps with cycles: the bound may fall slowly until new cycles are found. Chosen by hand.
@@ -128,14 +129,14 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
     lowest = dual.bound
     stall = Stall(limits.patience, share_of_bound=limits.tolerance)
     stall.add(lowest)
-    sweeping = 0.0  # time of all sweeps, in seconds
-    done = 0
+    done, next_decoding = 0, _FIRST_DECODING
     status: Status | None = None
     while status is None:
         stalled = stall.stalled()
         last = stalled or done >= limits.iterations or context.clock.stopped
-        if done and (best.seconds <= _DECODING * sweeping or last):
+        if done and (done >= next_decoding or last):
             best.update()
+            next_decoding = min(4 * done, done + _DECODING_EVERY)
         if stalled:  # several states may share a maximum: other orders break the ties in other ways
             rng = np.random.default_rng(context.seed)
             for _ in range(_RANDOM_DECODINGS):
@@ -149,9 +150,7 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
         elif last:
             status = context.clock.status or Status.ITERATION_LIMIT
         else:
-            start = Clock.now()
             bound = dual.sweep()
-            sweeping += Clock.now() - start
             done += 1
             if bound == -np.inf:  # `isneginf` is slow on a single number
                 return zero_by_exclusion(dual.flat.graphs[0])
@@ -176,17 +175,14 @@ class _Best:
         self.dual = dual
         self.assignment: IntArray | None = None
         self.score = -np.inf
-        self.seconds = 0.0  # time spent on decoding
 
     def update(self, rng: np.random.Generator | None = None) -> None:
-        start = Clock.now()
         flat = self.dual.flat
         for states in self.dual.candidates(rng):
             assignment = flat.assignments(states)[0]
             score = flat.graphs[0].log_score(assignment)
             if self.assignment is None or score > self.score:
                 self.assignment, self.score = assignment, score
-        self.seconds += Clock.now() - start
 
     def meets(self, bound: float, gap: float) -> bool:
         return bound - self.score <= gap * max(1.0, abs(bound))
