@@ -292,7 +292,9 @@ def test_evidence_kinds_and_variables_in_no_factor(kind: str) -> None:
 
 def test_what_does_not_fit() -> None:
     wide = ef.FactorGraph([2] * 30, [(range(30), ef.Parity())])
-    with pytest.raises(ef.ModelError, match=r"A DiscreteMarkovNetwork of pgmpy needs its dense table, which has 2\^30 entries"):
+    with pytest.raises(
+        ef.ModelError, match=r"A DiscreteMarkovNetwork of pgmpy needs its dense table, which has 2\^30 entries"
+    ):
         ef.interop.to_pgmpy(wide, "markov")
     with pytest.raises(ef.ModelError, match=r"exp\(900\), outside the range.* Scale the factors first"):
         ef.interop.to_pgmpy(ef.FactorGraph([2], [([0], [900.0, 0.0])], log=True), "factor-graph")

@@ -152,7 +152,9 @@ def test_what_is_refused() -> None:
     with pytest.raises(ef.ModelError, match="Expected a BayesNet or MarkovRandomField of pyAgrum"):
         ef.interop.from_pyagrum(gum.DAG())
     g = ef.FactorGraph([2] * 30, [(range(30), ef.Parity())])
-    with pytest.raises(ef.ModelError, match=r"A MarkovRandomField of pyAgrum needs its dense table, which has 2\^30 entries"):
+    with pytest.raises(
+        ef.ModelError, match=r"A MarkovRandomField of pyAgrum needs its dense table, which has 2\^30 entries"
+    ):
         ef.interop.to_pyagrum(g, "markov")
     with pytest.raises(ef.ModelError, match="1 factors for 30 variables"):
         ef.interop.to_pyagrum(ef.FactorGraph([2] * 30, [([0], [0.5, 0.5])]), "bayesian")

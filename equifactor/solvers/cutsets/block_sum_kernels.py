@@ -32,6 +32,16 @@ def block_sum_from(group, cluster, log_phi, x, slicing, groups, clusters, tables
     If the sum is zero, scale[0] says why: -1 for a factor whose variables are all cut, 1 + g for group g, and 0 for
     the first cluster whose scale[1 + n] is infinite.
     """
+    total = open_block(group, cluster, log_phi, x, slicing, groups, clusters, tables, work)
+    if total == NEG_INF:
+        return NEG_INF
+    n, _ = collect(cluster, 0, NO_LIMIT, clusters, tables, work)
+    return close_block(total, slicing, clusters, tables) if n >= 0 else NEG_INF
+
+
+@fast_kernel
+def open_block(group, cluster, log_phi, x, slicing, groups, clusters, tables, work):
+    """Slice the tables from the given group on; return the log score of factors without free variables, or -inf."""
     slicing, groups_, clusters_ = Slicing(*slicing), FactorGroups(*groups), Clusters(*clusters)
     tables_, work_ = ClusterTables(*tables), Workspace(*work)
     begin, table_ptr, factor = slicing.begin, slicing.table_ptr, slicing.factor
@@ -64,9 +74,16 @@ def block_sum_from(group, cluster, log_phi, x, slicing, groups, clusters, tables
         if group_scale[g] == NEG_INF:
             scale[0] = 1.0 + g
             return NEG_INF
-    n, _ = collect(cluster, 0, NO_LIMIT, clusters_, tables_, work_)
-    if n < 0:
-        return NEG_INF
+    return total
+
+
+@fast_kernel
+def close_block(total, slicing, clusters, tables):
+    """Return ln of the sum over the block when all messages are made; `total` is what `open_block` returned."""
+    group_scale, parent, tables_ = Slicing(*slicing).group_scale, Clusters(*clusters).parent, ClusterTables(*tables)
+    start, size, arena, is_log, scale = tables_.start, tables_.size, tables_.arena, tables_.is_log, tables_.scale
+    num_vars = len(parent)
+    num_groups = len(size) - num_vars
     for g in range(num_groups):
         total += group_scale[g]
     for n in range(num_vars):

@@ -15,7 +15,7 @@ from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.solvers.cutsets.block_program import build_block, shared_memory
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cut_to_fit
-from equifactor.solvers.cutsets.cutset_levels import Nest, choose_states, level_arrays, nest
+from equifactor.solvers.cutsets.cutset_levels import Nest, choose_states, cluster_work, level_arrays, nest
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.plan import format_bytes
 from equifactor.solving.estimate import Estimate, impossible
@@ -41,6 +41,8 @@ _SUMS_SHARE = 0.75  # The share of the time for all sums, if marginals follow. C
 _TRIAL_SHARE = 0.08  # The share of the time whose pace decides whether a sum goes on. Chosen by hand.
 _SCRATCH = 1.3  # The memory of the pass down over that of the messages. Chosen by hand.
 _LEAST_WAITING = 2**16  # Numbers that may always wait between levels: 512 KiB.
+_FIRST_EFFORT = 2**18  # Table entries of the first call of the kernel, which takes about a millisecond.
+_FIRST_PASS = 0.5  # Seconds that the sum at the first state may take after the deadline. Chosen by hand.
 _FEWEST_STATES = 8  # States that marginals are made from, however short the time. Chosen by hand.
 _MOST_GROWTH = 8.0  # The growth of the work from one call of the kernel to the next, at most. Chosen by hand.
 
@@ -197,6 +199,7 @@ class CutsetSums:
         self._log_phi, self._nested = graph.log_phi, nested
         self._block = build_block(s, nested.cut, shared_memory(s, nested.cut.kept))
         self._levels = level_arrays(nested, self._block)
+        self._work = cluster_work(self._block)
         self._x = np.zeros(s.num_vars, np.int64)
         self._seconds = 0.0  # the time that all sums took
         self.log_sum = np.full(int(nested.states[-1]), -np.inf)
@@ -213,20 +216,23 @@ class CutsetSums:
         """Make all sums, or those that the time allows; return False if the pace is too slow to make all."""
         from equifactor.solvers.cutsets.cutset_kernels import sum_over_cutset
 
-        since, steps, stale = context.clock.seconds, 1, np.zeros(1, np.int64)
-        count = len(self.log_sum)
-        while self.visited < count and not (self.visited and context.clock.stopped):
+        clock, count, effort = context.clock, len(self.log_sum), _FIRST_EFFORT
+        since, kept, score = clock.seconds, np.zeros(4, np.int64), np.zeros(1)
+        while self.visited < count:
+            if clock.stopped and (self.visited or clock.seconds - since > _FIRST_PASS):
+                break
             begin = Clock.now()
             self.visited = sum_over_cutset(
-                self._log_phi, self._x, self.visited, steps, tuple(self._levels), *self._block.records, self.log_sum,
-                stale,
+                self._log_phi, self._x, self.visited, effort, tuple(self._levels), *self._block.records, self.log_sum,
+                kept, score,
             )  # fmt: skip
-            steps = _next_steps(steps, Clock.now() - begin)
+            effort = _next_effort(effort, Clock.now() - begin)
             context.report(self.visited, count)
-            self._seconds = context.clock.seconds - since
+            self._seconds = clock.seconds - since
             if self._seconds > within and not gives_up:
                 break
-            if gives_up and self._seconds > _TRIAL_SHARE * within and self._seconds * count > within * self.visited:
+            done = self.visited + (self._work[kept[1] - 1] / self._work[-1] if kept[1] else 0.0)
+            if gives_up and self._seconds > _TRIAL_SHARE * within and self._seconds * count > within * done:
                 return False
         return True
 
@@ -253,7 +259,7 @@ class CutsetSums:
             n = stop
             if clock.stopped:  # The next call adds the numbers that wait.
                 chosen = chosen[:n]
-            steps = _next_steps(steps, Clock.now() - begin)
+            steps = _next_effort(steps, Clock.now() - begin)
         self.chosen = n
         missing = max(0.0, 1.0 - float(chosen_weight[:n].sum())) if n < planned else 0.0
         for k, i in enumerate(levels.cut.tolist()):
@@ -277,9 +283,9 @@ class CutsetSums:
             most = max(_FEWEST_STATES, int(min(most, len(chosen)) * min(0.9, seconds / cost)))
 
 
-def _next_steps(steps: int, seconds: float) -> int:
-    """Return the number of steps for the next call of a kernel, from the time that the last call took."""
-    return max(1, int(steps * min(_MOST_GROWTH, CALL_SECONDS / max(1e-9, seconds))))
+def _next_effort(effort: int, seconds: float) -> int:
+    """Return the steps or table entries for the next call of a kernel, from the time that the last call took."""
+    return max(1, int(effort * min(_MOST_GROWTH, CALL_SECONDS / max(1e-9, seconds))))
 
 
 def _normalised(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:

@@ -8,10 +8,12 @@ import math
 
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
-from equifactor.solvers.cutsets.block_sum_kernels import block_sum_from
+from equifactor.solvers.cutsets.block_sum_kernels import block_sum_from, close_block, open_block
 from equifactor.solvers.cutsets.cutset_levels import LevelArrays
-from equifactor.solvers.elimination.elimination_kernels import distribute
+from equifactor.solvers.elimination.elimination_kernels import collect, distribute
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
+
+PASS_ENTRIES = 10  # The fixed cost of a pass, in table entries for each variable of the model. Chosen by hand.
 
 
 @inlined
@@ -46,29 +48,47 @@ def _failed_level(level, levels, scale):
 
 
 @fast_kernel
-def sum_over_cutset(log_phi, x, begin, steps, levels, slicing, groups, clusters, tables, work, log_sum, stale):
+def sum_over_cutset(log_phi, x, begin, effort, levels, slicing, groups, clusters, tables, work, log_sum, kept, score):
     """Write ln of the sums over the block at states from `begin` into log_sum [N]; return the next state to visit.
 
-    x [V] and stale [1], the level from which messages must be recomputed, are as the previous call left them. `steps`
-    is the number of passes; states that a zero excludes together take a single pass.
+    A call ends after the work of about `effort` table entries, in the middle of a pass if need be. Passes are not
+    counted, because one that meets a zero early may take a thousandth of another. States that a zero excludes together
+    take a single pass. x [V], kept [4] and score [1] are as the previous call left them. kept[0] is the level from
+    which messages must be recomputed. A pass that has not ended goes on at cluster kept[1] - 1 (kept[1] is 0 for none),
+    block kept[2]; its level is kept[3], and score[0] is what `open_block` returned.
     """
     levels_, scale = LevelArrays(*levels), ClusterTables(*tables).scale
+    num_clusters = len(Clusters(*clusters).dim)
     n = begin
-    for _ in range(steps):
-        if n >= len(log_sum):
-            break
-        level = _set_states(n, levels_.cut, levels_.states, x)
-        level = min(level, stale[0]) if n else 0
-        stale[0] = len(levels_.cut)
-        w = block_sum_from(
-            levels_.group[level], levels_.cluster[level], log_phi, x, slicing, groups, clusters, tables, work
-        )
+    spent = 0
+    while n < len(log_sum) and spent < effort:
+        if kept[1] > 0:
+            level, cluster, block = kept[3], kept[1] - 1, kept[2]
+        else:
+            level = _set_states(n, levels_.cut, levels_.states, x)
+            level = min(level, kept[0]) if n else 0
+            cluster, block = levels_.cluster[level], 0
+            score[0] = open_block(levels_.group[level], cluster, log_phi, x, slicing, groups, clusters, tables, work)
+            spent += PASS_ENTRIES * len(x)
+        w = score[0]
+        if w > NEG_INF:
+            cluster, block = collect(cluster, block, max(1, effort - spent), clusters, tables, work)
+            if 0 <= cluster < num_clusters:
+                kept[1], kept[2], kept[3] = cluster + 1, block, level
+                return n
+            w = close_block(w, slicing, clusters, tables) if cluster >= 0 else NEG_INF
+        kept[1] = 0
+        kept[0] = len(levels_.cut)
         alike = 1
+        last = len(levels_.cut)
         if w == NEG_INF:
             failed = _failed_level(level, levels_, scale)
-            stale[0] = failed if scale[0] == 0.0 else level
+            last = failed if scale[0] == 0.0 else level - 1
+            kept[0] = failed if scale[0] == 0.0 else level
             alike = len(log_sum) // levels_.states[failed]
             alike -= n % alike
+        for r in range(level, last + 1):
+            spent += levels_.work[r]
         for k in range(n, n + alike):
             log_sum[k] = w
         n += alike

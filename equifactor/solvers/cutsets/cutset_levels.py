@@ -69,10 +69,9 @@ def level_arrays(nested: Nest, block: BlockProgram) -> LevelArrays:
     c, count = block.clusters, len(nested.variables)
     num_vars = len(c.dim)
     num_groups = len(block.tables.size) - num_vars
-    operands = np.diff(c.in_ptr)
     is_group = c.in_op < num_groups
-    home = np.repeat(np.arange(num_vars), operands)[is_group]  # the cluster of each group
-    work = np.concatenate(([0], np.cumsum(2 * c.dim * block.tables.size[num_groups:] * (operands + 1))))
+    home = np.repeat(np.arange(num_vars), np.diff(c.in_ptr))[is_group]  # the cluster of each group
+    work = cluster_work(block)
     level = np.repeat(np.arange(count + 1), np.diff(nested.first))
     lower = np.flatnonzero((c.parent >= 0) & (level[c.parent] > level))
     return LevelArrays(
@@ -86,6 +85,13 @@ def level_arrays(nested: Nest, block: BlockProgram) -> LevelArrays:
         upper_level=level[c.parent[lower]],
         place=ptr_of(block.tables.size[num_groups + lower]),
     )
+
+
+def cluster_work(block: BlockProgram) -> IntArray:
+    """[v+1] the work of `distribute` on all clusters before each one, in the units in which it counts."""
+    c = block.clusters
+    size = block.tables.size[len(block.tables.size) - len(c.dim) :]
+    return np.concatenate(([0], np.cumsum(2 * c.dim * size * (np.diff(c.in_ptr) + 1))))
 
 
 def nest(structure: Structure, cut: Cut, most_waiting: float = math.inf) -> Nest:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _FIRST_BATCHES = 64  # The first batches hold 1/64 of all draws. Chosen by hand.
 _LONGEST_BATCH = 32  # Draws in each of the first batches at most. Chosen by hand.
 _REPAIR_PHASES = 400  # Phases of local search to repair a start of probability zero. Chosen by hand.
+_REBUILD_EVERY = 2**10  # Sweeps after which the scores of all chains are recomputed. Chosen by hand.
 _BURN_IN_SHARE = 0.25  # The share of the time limit for burn-in at most. Chosen by hand.
 
 
@@ -119,6 +120,7 @@ class SingleMoves:
         self.rng = np.random.default_rng(seed).integers(1, 2**64, (len(starts), 1), np.uint64)
         self.p = np.zeros(len(model.arrays.unary))
         self._cost = 0.0  # the measured seconds of a sweep of all chains
+        self._until_rebuild = 0  # sweeps until the scores are recomputed
 
     def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
         """Make as many sweeps as one call of the kernel should; return their number."""
@@ -138,17 +140,25 @@ class SingleMoves:
             context.report(done, sweeps, "burn-in")
 
     def _sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
-        """Sweep all chains; see `gibbs_sweeps`. Scores are recomputed first, so that rounding does not add up."""
+        """Sweep all chains; see `gibbs_sweeps`.
+
+        Scores are recomputed after a fixed number of sweeps, so that rounding does not add up. The number must not
+        depend on the clock: a score that differs in its last digit can change a draw.
+        """
         from equifactor.factors.moves import rebuild
         from equifactor.kernels.jit import plain
         from equifactor.solvers.sampling.gibbs_kernels import gibbs_sweeps
 
         start = Clock.now()
-        for c in range(len(self.rng)):
-            rebuild(plain(self.model.arrays), plain(self.state.of(c)))
+        if self._until_rebuild <= 0:
+            self._until_rebuild = _REBUILD_EVERY
+            for c in range(len(self.rng)):
+                rebuild(plain(self.model.arrays), plain(self.state.of(c)))
+        self._until_rebuild -= sweeps
         gibbs_sweeps(plain(self.model.arrays), plain(self.state), self.rng, self.p, sweeps, thin, total, squares)
         self._cost = (Clock.now() - start) / sweeps
 
     def _draws_per_call(self, thin: int) -> int:
         """Return the number of draws, `thin` sweeps apart, that one call of the kernel should make."""
-        return max(1, int(CALL_SECONDS / max(self._cost * thin, 1e-9))) if self._cost else 1
+        wanted = int(CALL_SECONDS / max(self._cost * thin, 1e-9)) if self._cost else 1
+        return max(1, min(wanted, (self._until_rebuild if self._until_rebuild > 0 else _REBUILD_EVERY) // thin))

@@ -128,3 +128,26 @@ def test_the_clock_may_stop_the_marginals() -> None:
     got = values.reshape(-1, 2) / values.reshape(-1, 2).sum(axis=1, keepdims=True)
     want = solve(graph, "MAR", "exact").marginals.values.reshape(-1, 2)
     assert 0.0 < np.abs(got - want).max() <= error < 1.0
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.3])
+@pytest.mark.parametrize("memory", [1e-3, 1e-7])
+def test_a_pass_can_be_cut_anywhere(monkeypatch: pytest.MonkeyPatch, zeros: float, memory: float) -> None:
+    """A single pass may take longer than the time limit, so the kernel returns in the middle of it."""
+    graph = random_graph(14, 20, arity=(2, 3), card=(2, 3), zeros=zeros, seed=3)
+    whole = solve(graph, "MAR", f"conditioning(memory_limit={memory})")
+    monkeypatch.setattr(conditioning, "_FIRST_EFFORT", 1)
+    monkeypatch.setattr(conditioning, "_next_effort", lambda effort, seconds: 1)
+    pieces = solve(graph, "MAR", f"conditioning(memory_limit={memory})")
+    assert (pieces.status, pieces.log_z) == (whole.status, whole.log_z)
+    np.testing.assert_array_equal(pieces.marginals.values, whole.marginals.values)
+
+
+def test_a_pass_that_is_too_long_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch, driven_time) -> None:
+    driven_time.tick = 0.01
+    monkeypatch.setattr(conditioning, "_FIRST_EFFORT", 1)
+    monkeypatch.setattr(conditioning, "_next_effort", lambda effort, seconds: 1)
+    begin = driven_time()
+    got = solve(ising_grid(12, 12, seed=0), "PR", "conditioning(memory_limit=1)", time_limit=5.0)
+    assert got.status is Status.TIME_LIMIT
+    assert driven_time() - begin < 6.0
