@@ -130,8 +130,8 @@ class OptimalEngine:
             result = solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
             known = store.weight[shot] - least if store.converged[shot] else np.inf
             slack = _SAME * max(1.0, known)
-            found = np.inf if result.log_score is None else -result.log_score
-            if result.assignment is not None and found < known - slack:
+            found = -float(result.log_score) if result.answered else np.inf  # type: ignore[arg-type]
+            if found < known - slack:
                 known = found
                 self._keep(store, shot, np.asarray(result.assignment), least + found)
             bound = -np.inf if result.upper_bound is None else -result.upper_bound  # No errors weigh less.
