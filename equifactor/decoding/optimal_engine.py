@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -130,10 +130,10 @@ class OptimalEngine:
             result = solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
             known = store.weight[shot] - least if store.converged[shot] else np.inf
             slack = _SAME * max(1.0, known)
-            found = -float(result.log_score) if result.answered else np.inf  # type: ignore[arg-type]
-            if found < known - slack:
-                known = found
-                self._keep(store, shot, np.asarray(result.assignment), least + found)
+            score: Any = result.log_score if result.answered else -np.inf
+            if -score < known - slack:
+                known = -score
+                self._keep(store, shot, np.asarray(result.assignment), least + known)
             bound = -np.inf if result.upper_bound is None else -result.upper_bound  # No errors weigh less.
             is_best = result.status in (Status.EXACT, Status.OPTIMAL) or known - bound < max(slack, step * _BELOW_STEP)
             store.proven[shot] = np.isfinite(known) and is_best
