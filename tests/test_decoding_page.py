@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
@@ -17,3 +18,17 @@ def test_examples_run(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "docs/decoding.md", "exec", dont_inherit=True), {})
+
+
+def test_every_setting_has_a_row_with_its_defaults() -> None:
+    from equifactor.base.options import format_value
+    from equifactor.decoding import METHODS
+
+    rows = {row.split("|")[1]: row.split("|")[2] for row in PAGE.splitlines() if row.startswith("| `")}
+    for method in METHODS.values():
+        for setting in dataclasses.fields(method):
+            names = [names for names in rows if f"`{setting.name}`" in names]
+            assert names, setting.name
+            default = f"{setting.default:g}" if isinstance(setting.default, (int, float)) else setting.default
+            text = format_value(setting.default) if isinstance(setting.default, bool) else str(default)
+            assert any(text in rows[name] for name in names), (method.name, setting.name, text)
