@@ -8,7 +8,7 @@ import typer
 
 from equifactor.base.errors import OptionError
 from equifactor.cli.completions import codes, decoding_methods
-from equifactor.cli.decode_counts import Counting, count_errors
+from equifactor.cli.decode_counts import SampleRequest, count_errors
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.shared_options import example
 
@@ -94,6 +94,9 @@ def decode(
     without observables (.alist, .npz) --sample counts word errors: over a binary symmetric channel with --prior, or
     white Gaussian noise with --ebn0.
     """
+    from equifactor.decoding.methods import decoding_method
+
+    chosen = None if method is None else str(decoding_method(method))  # Checked before a large code is read.
     if (shots is None) == (sample is None):
         raise OptionError("Either name a file of shots or draw shots with --sample N.")
     if resume and output == "-":
@@ -102,8 +105,8 @@ def decode(
         for name, value in (("--corrections", corrections), ("--in-format", in_format), ("--out-format", out_format)):
             if value is not None:
                 raise OptionError(f"{name} {value} has no meaning with --sample, which writes the error rate alone.")
-        counting = Counting(code, basis, prior, ebn0, method, sample, seed)
-        count_errors(counting, output, time_limit, resume=resume, as_json=as_json or output.endswith(".json"))
+        asked = SampleRequest(code, basis, prior, ebn0, chosen, sample, seed)
+        count_errors(asked, output, time_limit, resume=resume, as_json=as_json or resume or output.endswith(".json"))
         return
     for name, given in (("--ebn0", ebn0 is not None), ("--json", as_json), ("--seed", seed != 0)):
         if given:
@@ -111,7 +114,7 @@ def decode(
     from equifactor.decoding import Decoder
     from equifactor.decoding.code_sources import read_source
 
-    decoder = Decoder(read_source(code, prior, basis=basis), method=method or "relay")
+    decoder = Decoder(read_source(code, prior, basis=basis), method=chosen or "relay")
     if not decoder.model.num_observables and corrections is None:
         say(f"{code}: the code has no observables, so the errors found are written, one row per shot")
         output, corrections = "", output

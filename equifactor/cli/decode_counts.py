@@ -19,7 +19,7 @@ _SUMS = ("shots", "errors", "bit_errors", "converged", "iterations", "proven", "
 
 
 @dataclass(frozen=True)
-class Counting:
+class SampleRequest:
     """What is counted: the arguments of the command."""
 
     code: str
@@ -32,51 +32,51 @@ class Counting:
 
 
 def count_errors(
-    counting: Counting, output: str, time_limit: float | None, *, resume: bool = False, as_json: bool = False
+    asked: SampleRequest, output: str, time_limit: float | None, *, resume: bool = False, as_json: bool = False
 ) -> None:
     """Draw shots or words, count the errors of a decoder, and write the result as text or as one JSON object."""
     from equifactor.base.files import check_writable, write_text
-    from equifactor.decoding.code_sources import read_source
+    from equifactor.decoding.code_sources import has_priors, read_source
 
     if output != "-":
         check_writable(output)
-    needs_no_prior = counting.ebn0 is not None and counting.prior is None
-    model = read_source(counting.code, 0.25 if needs_no_prior else counting.prior, basis=counting.basis)
+    needs_no_prior = asked.ebn0 is not None and asked.prior is None and not has_priors(asked.code)
+    model = read_source(asked.code, 0.25 if needs_no_prior else asked.prior, basis=asked.basis)
     of_words = not model.num_observables
-    if of_words and counting.prior is None and counting.ebn0 is None:
+    if of_words and asked.prior is None and asked.ebn0 is None:
         raise OptionError(
             "The code has no observables, so there are no logical errors. Use a .dem, .stim or .npz file with some. "
             "For the word errors of an .alist file name a channel: --prior 0.02 or --ebn0 2."
         )
-    if counting.ebn0 is not None and (counting.prior is not None or not of_words):
+    if asked.ebn0 is not None and (asked.prior is not None or not of_words):
         raise OptionError(
             "--ebn0 is the noise of words of a code without observables, in place of --prior. Leave out one of the two."
             if of_words
-            else f"{counting.code}: --ebn0 is the noise of words of a code without observables. Leave it out."
+            else f"{asked.code}: --ebn0 is the noise of words of a code without observables. Leave it out."
         )
-    old = _read_row(output, counting) if resume and Path(output).exists() else {}
+    old = _read_row(output, asked) if resume and Path(output).exists() else {}
     first = int(old.get("shots", 0))
-    if first >= counting.sample:
-        raise OptionError(f"{output}: {first} of {counting.sample} shots are counted already. Raise --sample.")
-    new = (_count_words if of_words else _count_shots)(model, counting, first, time_limit)
+    if first >= asked.sample:
+        raise OptionError(f"{output}: {first} of {asked.sample} shots are counted already. Raise --sample.")
+    new = (_count_words if of_words else _count_shots)(model, asked, first, time_limit)
     interrupted = new.pop("interrupted")
-    row = {**asdict(counting), **new}
+    row = {**asdict(asked), **new}
     for name in _SUMS:
         if row.get(name) is not None and old.get(name) is not None:
             row[name] += old[name]
     write_text(output, json.dumps(row) + "\n" if as_json else _text(row) + "\n")
-    if row["shots"] < counting.sample:
-        say(f"stopped early: {counting.sample - row['shots']} of {counting.sample} shots were not decoded")
+    if row["shots"] < asked.sample:
+        say(f"stopped early: {asked.sample - row['shots']} of {asked.sample} shots were not decoded")
         raise typer.Exit(Exit.INTERRUPTED if interrupted else Exit.UNSOLVED)
 
 
-def _count_shots(model: ErrorModel, counting: Counting, first: int, time_limit: float | None) -> dict[str, Any]:
+def _count_shots(model: ErrorModel, asked: SampleRequest, first: int, time_limit: float | None) -> dict[str, Any]:
     """Return the counts of logical errors."""
     from equifactor.decoding import Decoder
 
-    decoder = Decoder(model, method=counting.method or "relay")
+    decoder = Decoder(model, method=asked.method or "relay")
     found = decoder.logical_error_rate(
-        counting.sample - first, seed=counting.seed, first=first, time_limit=time_limit, progress=True
+        asked.sample - first, seed=asked.seed, first=first, time_limit=time_limit, progress=True
     )
     result = found.result
     return {
@@ -86,22 +86,22 @@ def _count_shots(model: ErrorModel, counting: Counting, first: int, time_limit: 
     }  # fmt: skip
 
 
-def _count_words(model: ErrorModel, counting: Counting, first: int, time_limit: float | None) -> dict[str, Any]:
+def _count_words(model: ErrorModel, asked: SampleRequest, first: int, time_limit: float | None) -> dict[str, Any]:
     """Return the counts of words and bits that are decoded wrongly."""
     from equifactor.decoding import BinarySymmetricChannel, gaussian_channel, word_error_rates
     from equifactor.generators.ldpc import LdpcCode
     from equifactor.kernels.pointers import row_of
 
     code = LdpcCode.of_edges(row_of(model.detector_ptr), model.detectors, model.num_errors)
-    if counting.ebn0 is not None:
-        channel: Any = gaussian_channel(counting.ebn0, code.dimension / code.n)
+    if asked.ebn0 is not None:
+        channel: Any = gaussian_channel(asked.ebn0, code.dimension / code.n)
     else:
-        assert counting.prior is not None
-        channel = BinarySymmetricChannel(flip=counting.prior)
+        assert asked.prior is not None
+        channel = BinarySymmetricChannel(flip=asked.prior)
     found = next(
         word_error_rates(
-            code, [channel], [counting.method or "sum-product"], words=counting.sample - first, first=first,
-            seed=counting.seed, time_limit=time_limit, progress=True,
+            code, [channel], [asked.method or "sum-product"], words=asked.sample - first, first=first,
+            seed=asked.seed, time_limit=time_limit, progress=True,
         )
     )  # fmt: skip
     return {
@@ -132,21 +132,21 @@ def _text(row: dict[str, Any]) -> str:
     )
 
 
-def _read_row(path: str, counting: Counting) -> dict[str, Any]:
+def _read_row(path: str, asked: SampleRequest) -> dict[str, Any]:
     """Read the JSON object that an earlier run has written; raise `OptionError` if that run counted something else."""
-    from equifactor.decoding.methods import decoding_method
-
     try:
         row = json.loads(Path(path).read_text(encoding="utf-8"))
-        same = {name: row[name] for name in ("code", "basis", "prior", "ebn0", "seed", "method", "shots", "errors")}
+        same = {name: row[name] for name in ("code", "basis", "prior", "ebn0", "seed", "method")}
+        for name in _SUMS:
+            if row.get(name) is not None and not isinstance(row[name], (int, float)):
+                raise TypeError
+        row["shots"] + row["errors"]  # Both are numbers.
     except (OSError, ValueError, KeyError, TypeError):
         raise FormatError(
             f"{path}: expected the JSON object that `equifactor decode --sample N --json -o FILE` writes. It cannot be "
             "continued."
         ) from None
-    wanted = {**asdict(counting), "method": row["method"]}
-    if counting.method is not None:
-        wanted["method"] = str(decoding_method(counting.method))
+    wanted = {**asdict(asked), "method": asked.method or row["method"]}
     for name in ("code", "basis", "prior", "ebn0", "seed", "method"):
         if same[name] != wanted[name]:
             raise OptionError(

@@ -37,7 +37,7 @@ def read_source(source: Any, priors: ArrayLike | None = None, *, basis: str | No
     """
     if priors is None:
         return read_code(source, basis=basis)
-    if _has_priors(source):
+    if has_priors(source):
         name = label(source) if isinstance(source, (str, os.PathLike)) and "\n" not in str(source) else "the code"
         raise OptionError(f"{name}: it states the probabilities of its errors. Leave out the prior.")
     given = read_array("priors", priors).astype(float)
@@ -56,7 +56,7 @@ def read_source(source: Any, priors: ArrayLike | None = None, *, basis: str | No
     return dataclasses.replace(model, priors=given)
 
 
-def _has_priors(source: Any) -> bool:
+def has_priors(source: Any) -> bool:
     """Return whether a source states the probabilities of its errors."""
     if not isinstance(source, (str, os.PathLike)):
         return True

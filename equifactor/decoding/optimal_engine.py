@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.methods import OptimalDecoding
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
+    from equifactor.questions.result import Result
 
 # The solver runs with these shares of the time for a shot, one after the other. It does not know that weights come in
 # steps, so that its bound may be a proof long before it stops. Chosen by hand.
@@ -46,6 +47,7 @@ class OptimalEngine:
         by_bit = np.argsort(bit, kind="stable")
         self.structure = LdpcCode.of_edges(bit[by_bit], check[by_bit], problem.num_bits).structure
         self.step = self._step(problem.ratio)
+        self.is_prepared = False
 
     def _step(self, ratio: NDArray[np.floating]) -> float:
         """Return the smallest difference between the weights of two sets of errors that explain one shot.
@@ -59,8 +61,12 @@ class OptimalEngine:
         return float(2.0 * size[0] if (self.problem.degrees % 2 == 1).all() else size[0])
 
     def prepare(self, store: ShotStore) -> None:
-        """Load the compiled kernels of the first decoder. Those of the MAP solver are loaded by the first shot."""
+        """Load the compiled kernels of the first decoder and of the MAP solver, by a shot of one error."""
         self.first.prepare(store)
+        if not self.is_prepared and self.problem.num_bits and self.method.seconds > 0.0:
+            check = row_of(self.problem.check_ptr)[self.problem.bit_of_edge == 0]
+            self._solve(np.isin(np.arange(self.problem.num_checks), check), self.problem.ratio, _STAGES[0])
+        self.is_prepared = True
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Decode the shots of the store; `proven` marks those for which no likelier errors exist.
@@ -116,18 +122,12 @@ class OptimalEngine:
         self, store: ShotStore, shot: int, syndrome: BoolArray, ratio: NDArray[np.float32], clock: Clock
     ) -> None:
         """Prove the errors found for a shot, or find likelier ones, until the time for the shot is over."""
-        from equifactor.questions.solve import solve
-
         assert store.proven is not None
         own = ratio.astype(float)
         least = np.minimum(own, 0.0).sum()  # The weight of the likelier value of every bit, which scores 0.
         step = self.step if store.ratios is None else self._step(own)
-        bits = np.stack((np.minimum(own, 0.0), np.minimum(-own, 0.0)), axis=1)
-        checks = np.where(syndrome[:, None], [-np.inf, 0.0], [0.0, -np.inf])
-        graph = FactorGraph.trusted(self.structure, np.concatenate((bits.ravel(), checks.ravel())))
         for share in _STAGES:
-            limit = min(share * self.method.seconds, clock.left)
-            result = solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
+            result = self._solve(syndrome, own, min(share * self.method.seconds, clock.left))
             known = store.weight[shot] - least if store.converged[shot] else np.inf
             slack = _SAME * max(1.0, known)
             found = -result.log_score if result.answered else np.inf
@@ -139,6 +139,15 @@ class OptimalEngine:
             store.proven[shot] = np.isfinite(known) and is_best
             if store.proven[shot] or clock.stopped:
                 return
+
+    def _solve(self, syndrome: BoolArray, ratio: NDArray[np.floating], limit: float) -> Result:
+        """Return the likeliest bits that meet a syndrome; the likelier value of every bit scores 0."""
+        from equifactor.questions.solve import solve
+
+        bits = np.stack((np.minimum(ratio, 0.0), np.minimum(-ratio, 0.0)), axis=1)
+        checks = np.where(syndrome[:, None], [-np.inf, 0.0], [0.0, -np.inf])
+        graph = FactorGraph.trusted(self.structure, np.concatenate((bits.ravel(), checks.ravel())))
+        return solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
 
     def _keep(self, store: ShotStore, shot: int, errors: np.ndarray, weight: float) -> None:
         p = self.problem

@@ -101,8 +101,10 @@ def test_counts_are_resumed(command, code: str, hamming: str, tmp_path: Path) ->
         assert all(both[name] == whole[name] for name in ("shots", "errors", "iterations", "converged"))
         assert "counted already" in command("decode", *given, "--sample", "2500", "-o", "part.json", "--resume").err
     assert "had code hamming.alist" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
-    (tmp_path / "part.json").write_text("[1]")
-    assert "cannot be continued" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
+    row = json.loads((tmp_path / "part.json").read_text())
+    for damaged in ("[1]", "{", json.dumps({**row, "shots": "many"}), json.dumps({**row, "errors": None})):
+        (tmp_path / "part.json").write_text(damaged)
+        assert "cannot be continued" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
 
 
 def test_a_file_that_was_stopped_is_resumed(command, code: str, tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_a_file_that_was_stopped_is_resumed(command, code: str, tmp_path: Path) 
 def test_options_are_not_ignored(command, code: str, hamming: str) -> None:
     for given, said in (
         ((code, "--sample", "5", "--prior", "0.1"), "code.dem: it states the probabilities"),
-        ((code, "--sample", "5", "--ebn0", "1"), "it states the probabilities"),
+        ((code, "--sample", "5", "--ebn0", "1"), "code.dem: --ebn0 is the noise of words"),
         ((code, "--sample", "5", "--corrections", "a.01"), "--corrections a.01 has no meaning with --sample"),
         ((code, "--sample", "5", "--resume"), "Name the file with -o FILE"),
         ((code, "shots.01", "--json"), "--json has no meaning for shots from a file"),

@@ -86,7 +86,7 @@ def test_a_gap_proves_words_only_by_their_own_log_ratios(monkeypatch: pytest.Mon
     """The code is prepared with errors of probability 1/4, and a gap below ln 3 would be a proof for these."""
 
     def stopped(*given: object, **options: object) -> SimpleNamespace:
-        return SimpleNamespace(status=Status.TIME_LIMIT, log_score=None, assignment=None, upper_bound=0.0)
+        return SimpleNamespace(status=Status.TIME_LIMIT, answered=False, upper_bound=0.0)
 
     monkeypatch.setattr("equifactor.questions.solve.solve", stopped)
     ratios = [[0.3, 0.2, -0.1], [0.4, -0.4, 0.4]]
