@@ -112,7 +112,7 @@ class TestConstruction:
             ([2], [([0.0], [1.0, 2.0])], "A variable must be given by number or name, found 0.0"),
             ([2], [([True], [1.0, 2.0])], "A variable must be given by number or name, found True"),
             ([2, 2], [([0, 0], np.ones((2, 2)))], "factor 0 names variable 0 twice"),
-            ([0], [], "variable a has 0 states"),
+            ([0], [], "variable 0 has 0 states"),
             ({"a": []}, [], "variable a has 0 states"),
             ({"a": ["x", "x"]}, [], "Every state needs a name of its own"),
         ],
