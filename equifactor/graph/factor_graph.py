@@ -242,7 +242,8 @@ class FactorGraph:
         ]
         new_vars = np.array([i for scope in scopes for i in scope], np.int64)
         if self.observed is not None and np.any(self.observed[new_vars] >= 0):
-            raise ModelError("A new factor may only name variables that are not observed.")
+            i = int(new_vars[np.argmax(self.observed[new_vars] >= 0)])
+            raise ModelError(f"A new factor names variable {s.variable_name(i)}, which is observed. Leave it out.")
         if s.kinds is not None or any(isinstance(table, StructuredFactor) for _, table in pairs):
             return self._with_rows(scopes, [table for _, table in pairs], log)
         structure = Structure.build(
@@ -252,7 +253,10 @@ class FactorGraph:
             variable_names=s.variable_names,
             state_names=s.state_names,
         )
-        tables = [inputs.read_table(first + n, structure.shape(first + n), table) for n, (_, table) in enumerate(pairs)]
+        tables = [
+            inputs.read_table(first + n, structure.shape(first + n), table, self._names_of(scopes[n]))
+            for n, (_, table) in enumerate(pairs)
+        ]
         try:
             phi = np.concatenate([np.zeros(0), *(t.ravel() for t in tables)])
             more = inputs.read_potentials(structure.table_ptr[first:] - s.num_entries, phi, log, first)
@@ -260,6 +264,11 @@ class FactorGraph:
         except MemoryError:
             raise ModelError(f"Tables with {structure.num_entries:,} entries in total do not fit in memory.") from None
         return FactorGraph.trusted(structure, log_phi, self.observed, self.name)
+
+    def _names_of(self, scope: list[int]) -> Iterator[str]:
+        """Yield the names of variables, if they have names."""
+        names = self.structure.variable_names
+        return iter(()) if names is None else (names[i] for i in scope)
 
     def _with_rows(self, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorGraph:
         """Return the graph times more factors, some of which are structured, or its own are."""

@@ -85,11 +85,11 @@ class Structure:
         card = _frozen_ints(card)
         scope_ptr = _frozen_ints(scope_ptr)
         scope_vars = _frozen_ints(scope_vars)
-        _check_card(card)
-        _check_scopes(card, scope_ptr, scope_vars)
+        _check_card(card, variable_names)
+        _check_scopes(card, scope_ptr, scope_vars, variable_names)
         table_ptr = _frozen(ptr_of(_table_sizes(card, scope_ptr, scope_vars)))
         variables = _check_variable_names(variable_names, len(card))
-        states = _check_state_names(state_names, card)
+        states = _check_state_names(state_names, card, variables)
         return cls(card, scope_ptr, scope_vars, table_ptr, variables, states)
 
     @classmethod
@@ -114,15 +114,15 @@ class Structure:
             return cls.build(card, rows.scope_ptr, rows.scope_vars, **names)  # type: ignore[arg-type]
         card = _frozen_ints(card)
         scope_ptr, scope_vars = _frozen_ints(rows.scope_ptr), _frozen_ints(rows.scope_vars)
-        _check_card(card)
-        _check_scopes(card, scope_ptr, scope_vars)
+        _check_card(card, variable_names)
+        _check_scopes(card, scope_ptr, scope_vars, variable_names)
         tables = np.flatnonzero(rows.kind == 0)
         scopes = rows.take(tables)
         check_kinds(rows)
         sizes = np.diff(rows.value_ptr)
         sizes[tables] = _table_sizes(card, scopes.scope_ptr, scopes.scope_vars)
         variables = _check_variable_names(variable_names, len(card))
-        states = _check_state_names(state_names, card)
+        states = _check_state_names(state_names, card, variables)
         kinds = FactorKinds(*(_frozen_ints(a) for a in (rows.kind, rows.word_ptr, rows.words)))
         return cls(card, scope_ptr, scope_vars, _frozen(ptr_of(sizes)), variables, states, kinds)
 
@@ -272,23 +272,29 @@ def _frozen(array: IntArray) -> IntArray:
     return array
 
 
-def _check_card(card: IntArray) -> None:
+def _label(names: Sequence[str] | None, i: int) -> str:
+    return str(names[i] if names is not None and i < len(names) else i)
+
+
+def _check_card(card: IntArray, names: Sequence[str] | None) -> None:
     if card.ndim != 1:
         raise ModelError(f"Cardinalities must be a list of numbers, found an array of shape {card.shape}.")
     if np.any(card < 1):
         i = int(np.argmax(card < 1))
-        raise ModelError(f"variable {i} has {card[i]} states. Every variable needs at least 1.", variable=i)
+        raise ModelError(
+            f"variable {_label(names, i)} has {card[i]} states. Every variable needs at least 1.", variable=i
+        )
     total = float(card.sum(dtype=np.float64))  # in floating point: it may not fit an integer
     if total > MAX_TABLE_ENTRIES:
         i = int(np.argmax(card))
         raise ModelError(
-            f"The variables have {total:.3g} states in total (variable {i} alone has {card[i]}). "
+            f"The variables have {total:.3g} states in total (variable {_label(names, i)} alone has {card[i]}). "
             "At most 2^40 can be addressed.",
             variable=i,
         )
 
 
-def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> None:
+def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray, names: Sequence[str] | None) -> None:
     if scope_ptr.ndim != 1 or scope_vars.ndim != 1 or len(scope_ptr) < 1:
         raise ModelError("scope_ptr and scope_vars must be one-dimensional, scope_ptr with F + 1 entries.")
     if scope_ptr[0] != 0 or scope_ptr[-1] != len(scope_vars) or np.any(np.diff(scope_ptr) < 0):
@@ -302,9 +308,8 @@ def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray) -> 
     repeated = _first_repeat(scope_ptr, scope_vars)
     if repeated is not None:
         a, i = repeated
-        raise ModelError(
-            f"factor {a} names variable {i} twice. Each variable may occur once in a scope.", factor=a, variable=i
-        )
+        twice = f"factor {a} names variable {_label(names, i)} twice"
+        raise ModelError(f"{twice}. Each variable may occur once in a scope.", factor=a, variable=i)
 
 
 def _first_repeat(scope_ptr: IntArray, scope_vars: IntArray) -> tuple[int, int] | None:
@@ -374,7 +379,7 @@ def _check_variable_names(names: Sequence[str] | None, num_vars: int) -> tuple[s
 
 
 def _check_state_names(
-    names: Sequence[Sequence[str] | None] | None, card: IntArray
+    names: Sequence[Sequence[str] | None] | None, card: IntArray, variables: Sequence[str] | None
 ) -> tuple[tuple[str, ...] | None, ...] | None:
     if names is None:
         return None
@@ -386,16 +391,10 @@ def _check_state_names(
             checked.append(None)
             continue
         if not all(isinstance(state, str) for state in states):
-            raise ModelError(
-                f"The state names of variable {i} must be text, found {brief(list(states)[:5])}. Whole numbers stand "
-                "for the states themselves, counted from 0.",
-                variable=i,
-            )
+            why = f"The state names of variable {_label(variables, i)} must be text, found {brief(list(states))}."
+            raise ModelError(f"{why} Whole numbers stand for the states themselves, counted from 0.", variable=i)
         if len(states) != card[i] or len(set(states)) != len(states):
-            raise ModelError(
-                f"variable {i} has {card[i]} states but is given the state names {list(states)}. "
-                "Every state needs a name of its own.",
-                variable=i,
-            )
+            why = f"variable {_label(variables, i)} has {card[i]} states but is given the state names"
+            raise ModelError(f"{why} {brief(list(states))}. Every state needs a name of its own.", variable=i)
         checked.append(tuple(states))
     return tuple(checked)

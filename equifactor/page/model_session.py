@@ -282,14 +282,15 @@ class ModelSession:
             i = int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else -1
             if not 0 <= i < len(card):
                 raise ModelError(f"There is no variable {brief(name)}; the model has {numbered(len(card), 'variable')}")
+            label = f"variable {self.graph.structure.variable_name(i)}"
             whole = isinstance(state, (int, np.integer)) and not isinstance(state, bool)
             if not whole or not 0 <= state < card[i]:
                 raise ModelError(
-                    f"variable {i} has {numbered(int(card[i]), 'state')}, but the evidence gives state {brief(state)}"
+                    f"{label} has {numbered(int(card[i]), 'state')}, but the evidence gives state {brief(state)}"
                 )
             if self.graph.evidence.get(i, state) != state:
                 raise ModelError(
-                    f"The model itself observes variable {i} in state {self.graph.evidence[i]}, not in state {state}"
+                    f"The model itself observes {label} in state {self.graph.evidence[i]}, not in state {state}"
                 )
             found[i] = int(state)
         return dict(sorted(found.items()))

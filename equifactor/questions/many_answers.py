@@ -149,9 +149,10 @@ def _check_agreement(graph: FactorGraph, states: IntArray) -> None:
     against = (graph.observed >= 0) & (states >= 0) & (states != graph.observed)
     if against.any():
         b, i = np.argwhere(against)[0].tolist()
+        own = graph.structure.states_of(i)
         raise ModelError(
             f"evidence set {b}: variable {graph.structure.variable_name(i)} is already observed in state "
-            f"{graph.observed[i]}, not {states[b, i]}",
+            f"{own[graph.observed[i]]}, not {own[states[b, i]]}.",
             variable=i,
         )
 

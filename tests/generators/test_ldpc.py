@@ -125,7 +125,8 @@ def test_lowered_checks_are_the_tables_that_codes_had() -> None:
     assert g == tables
     for task in ("MAR", "PR", "MAP"):
         ours, theirs = solve(ldpc(24, 12, burst_std=2.0, seed=3), task, "exact"), solve(tables, task, "exact")
-        assert (ours.log_z, ours.log_score) == (theirs.log_z, theirs.log_score)
+        number = "log_score" if task == "MAP" else "log_z"
+        assert getattr(ours, number) == getattr(theirs, number)
         if task == "MAR":
             np.testing.assert_array_equal(ours.marginals.values, theirs.marginals.values)
 

@@ -113,7 +113,7 @@ class TestConstruction:
             ([2], [([True], [1.0, 2.0])], "A variable must be given by number or name, found True"),
             ([2, 2], [([0, 0], np.ones((2, 2)))], "factor 0 names variable 0 twice"),
             ([0], [], "variable 0 has 0 states"),
-            ({"a": []}, [], "variable 0 has 0 states"),
+            ({"a": []}, [], "variable a has 0 states"),
             ({"a": ["x", "x"]}, [], "Every state needs a name of its own"),
         ],
     )
@@ -319,7 +319,7 @@ class TestCondition:
             ({"rain": [1.0]}, "one weight >= 0 for each of its 2 states, found [1.0]"),
             ({"rain": [0.5, -0.5]}, "one weight >= 0 for each of its 2 states"),
             ({"rain": [0.5, np.nan]}, "one weight >= 0 for each of its 2 states"),
-            ({"rain": 1.0}, "must be a state or one weight"),
+            ({"rain": 0.5}, "must be a whole number or a name, found 0.5"),
             ({"rain": None}, "must be a state, and None is not a state. Leave out"),
             ({"rain": ["a", "b"]}, "must be a state or one weight"),
         ],
@@ -352,8 +352,8 @@ class TestNewGraphs:
         ("scope", "table", "fragment"),
         [
             (["rain"], [1.0, -1.0], "factor 3, entry 1 is -1"),
-            (["rain"], [1.0], "factor 3 needs a table of shape (2,)"),
-            (["rain", "rain"], np.ones((2, 2)), "factor 3 names variable 0 twice"),
+            (["rain"], [1.0], "factor 3 over rain needs a table of shape (2,)"),
+            (["rain", "rain"], np.ones((2, 2)), "factor 3 names variable rain twice"),
             (["sun"], [1.0], "The model has no variable 'sun'"),
         ],
     )
@@ -363,7 +363,7 @@ class TestNewGraphs:
         assert fragment in str(error.value)
 
     def test_with_factor_on_observed(self, rain: FactorGraph) -> None:
-        with pytest.raises(ModelError, match="not observed"):
+        with pytest.raises(ModelError, match="names variable rain, which is observed"):
             rain.condition({"rain": 0}).with_factor(["rain"], [1.0, 2.0])
 
     def test_with_potentials_shares_the_structure(self, rain: FactorGraph) -> None:

@@ -202,5 +202,5 @@ def test_refuses_bipartite_graphs_that_are_none() -> None:
 def test_a_self_loop_is_refused() -> None:
     loop = labelled("a")
     loop.add_edge("a", "a", table=AGREE)
-    with pytest.raises(ef.ModelError, match="names variable 0 twice"):
+    with pytest.raises(ef.ModelError, match="names variable a twice"):
         ef.interop.from_networkx(loop)

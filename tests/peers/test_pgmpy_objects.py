@@ -148,7 +148,7 @@ def test_a_distribution_that_does_not_sum_to_one() -> None:
 
 
 def test_a_model_in_the_wrong_place_is_told_the_way() -> None:
-    with pytest.raises(ef.ModelError, match="found a DiscreteBayesianNetwork of pgmpy. Convert it with from_pgmpy"):
+    with pytest.raises(ef.ModelError, match=r"found a DiscreteBayesianNetwork of pgmpy. Convert it with from_pgmpy"):
         ef.solve(lawn())
     with pytest.raises(ef.ModelError, match=r"is a model of pgmpy\. Use equifactor\.interop\.from_pgmpy to read it"):
         ef.interop.from_networkx(lawn())

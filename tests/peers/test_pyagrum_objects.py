@@ -145,7 +145,7 @@ def test_what_is_refused() -> None:
     bn.cpt("b").fillWith([0.5, 0.5, 0.5, 0.25])
     with pytest.raises(ef.ModelError, match=r"'b' given state 1 of a sum to 0\.75"):
         ef.interop.from_pyagrum(bn)
-    with pytest.raises(ef.ModelError, match="found a BayesNet of pyagrum. Convert it with from_pyagrum"):
+    with pytest.raises(ef.ModelError, match=r"found a BayesNet of pyagrum. Convert it with from_pyagrum"):
         ef.solve(bn)
     with pytest.raises(ef.ModelError, match="Expected a BayesNet or MarkovRandomField of pyAgrum, found 3"):
         ef.interop.from_pyagrum(3)

@@ -136,15 +136,18 @@ def factor_number(factor: int, num_factors: int) -> int:
     return a
 
 
-def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike) -> FloatArray:
-    """Return the numbers of one table, which is given flat or in its `shape`."""
+def read_table(factor: int, shape: tuple[int, ...], table: ArrayLike, scope: Iterable[str] = ()) -> FloatArray:
+    """Return the numbers of one table, which is given flat or in its `shape`; errors show the names in its scope."""
     try:
         values = as_numbers(table)
     except ValueError as error:
         raise ModelError(f"The table of factor {factor} is not an array of numbers: {error}.", factor=factor) from None
     if values.shape == shape or (values.ndim == 1 and values.size == np.prod(shape, dtype=np.int64)):
         return values
-    raise ModelError(f"factor {factor} needs a table of shape {shape}, found shape {values.shape}.", factor=factor)
+    over = f" over {names}" if (names := listed(scope)) else ""
+    raise ModelError(
+        f"factor {factor}{over} needs a table of shape {shape}, found shape {values.shape}.", factor=factor
+    )
 
 
 def as_list(value: object) -> list[Any] | None:

@@ -291,8 +291,9 @@ def conditioned(given: FactorGraph, evidence: Evidence | IntArray) -> FactorGrap
             state = read(given.structure, i, value)
             if observed[i] not in (-1, state):
                 name = given.structure.variable_name(i)
+                own = given.structure.states_of(i)
                 raise ModelError(
-                    f"variable {name} is already observed in state {observed[i]}, not {state}.", variable=i
+                    f"variable {name} is already observed in state {own[observed[i]]}, not {own[state]}.", variable=i
                 )
             observed[i] = state
             any_hard = True

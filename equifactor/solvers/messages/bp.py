@@ -11,6 +11,7 @@ from equifactor.base.options import option
 from equifactor.base.status import Task
 from equifactor.base.torch_device import torch_batch_size
 from equifactor.factors.table_ranges import structured_ranges, table_ranges
+from equifactor.graph.components import count_components
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpPart, BpSettings, Schedule, engine_name, new_engine
 from equifactor.solving.estimate import Estimate
@@ -18,7 +19,7 @@ from equifactor.solving.registry import register
 from equifactor.solving.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import FloatArray, IntArray, Semiring
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
     from equifactor.graph import FlatGraph
 
 # Edges and table entries per batch of torch, large enough to hide the cost of its calls. Chosen by hand.
@@ -86,11 +87,7 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         empty[flat.graph_of_var[mass == 0.0]] = True
         found: list[dict[str, Any]]
         if task is Task.MAP:
-            states = answers.states
-            if self.decode == "sequential":
-                from equifactor.solvers.messages.sequential_decoding import sequential_states
-
-                states = sequential_states(flat, state.messages())
+            states = self._decoded(flat, state, answers.states, answers.probabilities)
             bounds = answers.upper_bound.tolist()
             found = [{"assignment": x, "upper_bound": u} for x, u in zip(flat.assignments(states), bounds, strict=True)]
         else:
@@ -107,6 +104,39 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
             zero_or_lost(graph) if is_empty else Estimate.of(fields)
             for fields, is_empty, graph in zip(found, empty.tolist(), flat.graphs, strict=True)
         ]
+
+    def _decoded(
+        self, flat: FlatGraph[np.ndarray], state: BpEngine, alone: IntArray, probabilities: FloatArray
+    ) -> IntArray:
+        """Return the states [V] of the assignments.
+
+        The best states of single variables need not go together if there are ties. On forests whole factors in turn
+        then give an optimum, and its score does not depend on the order.
+        """
+        in_turn = np.full(flat.num_graphs, True) if self.decode == "sequential" else _tied_forests(flat, probabilities)
+        if not in_turn.any():
+            return alone
+        from equifactor.solvers.messages.sequential_decoding import sequential_states
+
+        return np.where(in_turn[flat.graph_of_var], sequential_states(flat, state.messages()), alone)
+
+
+_TIED = 1e-6  # The relative difference of max-marginals below which states are tied: the tolerance of messages.
+
+
+def _tied_forests(flat: FlatGraph[np.ndarray], probabilities: FloatArray) -> BoolArray:
+    """Return [G] whether a graph has no cycle and a variable with several best states."""
+    found = np.zeros(flat.num_graphs, bool)
+    if not flat.num_vars:
+        return found
+    top = np.maximum.reduceat(probabilities, flat.var_ptr[:-1])[flat.var_of_state]
+    best = np.bincount(flat.var_of_state, probabilities >= (1.0 - _TIED) * top, minlength=flat.num_vars)
+    for n in np.unique(flat.graph_of_var[best > 1]).tolist():
+        graph = flat.graphs[n]
+        factors = np.count_nonzero(graph.structure.arity)
+        nodes = len(graph.free_vars) + factors - count_components(graph.structure, graph.observed)
+        found[n] = graph.structure.num_edges == nodes
+    return found
 
 
 _VANISHED = (

@@ -267,9 +267,9 @@ def test_a_network_that_explodes_spoils_no_other_graph(tmp_path: Path) -> None:
             [GRAPHS["loop"], calm], task, f"{tmp_path / 'm.safetensors'}(iterations=40, tolerance=0, tighten=1)"
         )
         assert bad.status is Status.NON_FINITE
-        assert (bad.marginals, bad.assignment, bad.upper_bound) == (None, None, None)
+        assert (bad.answered, bad.upper_bound) == (False, None)
         assert good.answered
-        assert not math.isnan(good.log_z or 0.0)
+        assert not math.isnan(getattr(good, "log_z", 0.0))
 
 
 def test_no_time_and_float32() -> None:
