@@ -38,6 +38,18 @@ _EXAMPLES = {
     "noisy-or": "equifactor generate noisy-or --num-causes 20 --num-effects 30 --observed 0.5 -o diagnosis.uai",
 }
 
+_ABOUT = {  # One line for each kind in the list of kinds.
+    "ising": "Spin glasses on a grid.",
+    "asymmetric": "Binary fields on a grid with asymmetric tables.",
+    "potts": "Potts glasses on a grid, with any number of states.",
+    "pairwise": "Fields and pair tables on a graph of several topologies.",
+    "tree": "Random trees.",
+    "random": "Factors with random scopes, some entries zero.",
+    "ldpc": "Decoding problems of a random LDPC code.",
+    "ksat": "Random k-SAT formulas.",
+    "noisy-or": "Diseases and findings with noisy-or factors.",
+}
+
 app = typer.Typer(
     name="generate",
     cls=SuggestingGroup,
@@ -157,4 +169,4 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 for _kind, _generator in GENERATORS.items():
     _line = _EXAMPLES.get(_kind, f"equifactor generate {_kind} --help")
-    app.command(_kind, epilog=example(_line))(_command(_kind, _generator))
+    app.command(_kind, short_help=_ABOUT.get(_kind), epilog=example(_line))(_command(_kind, _generator))
