@@ -116,7 +116,7 @@ def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
 def _arguments(generator: Callable[..., Any]) -> list[tuple[inspect.Parameter, Any]]:
     """Return the parameters and their types, annotated with help texts; `ising_grid` supplies missing texts."""
     hints = typing.get_type_hints(generator, _names_for(generator))
-    texts = {**_help(ising_grid), **_help(generator)}
+    texts = {"states": "number of states of every variable.", **_help(ising_grid), **_help(generator)}
     return [
         (p, Annotated[hints[p.name], texts.get(p.name, "")]) for p in inspect.signature(generator).parameters.values()
     ]

@@ -109,9 +109,6 @@ def potts_grid(
     """Draw Potts glasses `p(x) ~ exp(sum_i b_i(x_i) + sum_ij J_ij [x_i = x_j])` with `states` states.
 
     Every b_i(x) is drawn from N(0, field_std^2); the other arguments are those of `ising_grid`.
-
-    Args:
-        states: number of states of every variable.
     """
     states = whole("states", states, 1)
     grid = _Grid(rows, cols, field_std=field_std, coupling_std=coupling_std, wrap=wrap, count=count, seed=seed)
