@@ -23,7 +23,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
+from unittest import mock
 
 import equifactor as ef
 from equifactor.cli import main
@@ -31,8 +33,9 @@ from equifactor.cli import main
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md")))
 RUNNABLE = {"python", "sh", "console"}
-SAFE = {"echo", "stim"}  # Commands of others that may run: they install nothing and change nothing elsewhere.
+SAFE = {"echo", "printf", "stim"}  # Commands of others that may run: they install nothing and change nothing elsewhere.
 _BLOCK = re.compile(r"((?:^<!-- .*? -->\n)*)^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_ASSIGNMENT = re.compile(r"[A-Z_]+=")  # of a variable of the environment, in front of a command
 _HEADING = re.compile(r"^#+ ", re.MULTILINE)
 
 
@@ -70,9 +73,12 @@ class Block:
     def run_commands(self) -> None:
         """Run the commands one by one, those of this package in this process."""
         for command in self.commands:
-            first, *words = shlex.split(command, comments=True)
+            words = shlex.split(command, comments=True)
+            given = dict(word.split("=", 1) for word in takewhile(_ASSIGNMENT.match, words))
+            first, *words = words[len(given) :]
             if first == "equifactor":
-                status = main([name for word in words for name in _expanded(word)])
+                with mock.patch.dict(os.environ, given):
+                    status = main([name for word in words for name in _expanded(word)])
                 assert status == 0, f"{self.page}:{self.line}: {command.strip()}: exit status {status}"
             else:
                 assert first in SAFE, f"{self.page}:{self.line}: mark a block that needs the command {first}"

@@ -38,6 +38,18 @@ _EXAMPLES = {
     "noisy-or": "equifactor generate noisy-or --num-causes 20 --num-effects 30 --observed 0.5 -o diagnosis.uai",
 }
 
+_ABOUT = {  # One line for each kind in the list of kinds.
+    "ising": "Spin glasses on a grid.",
+    "asymmetric": "Binary fields on a grid with asymmetric tables.",
+    "potts": "Potts glasses on a grid, with any number of states.",
+    "pairwise": "Fields and pair tables on a graph of several topologies.",
+    "tree": "Random trees.",
+    "random": "Factors with random scopes, some entries zero.",
+    "ldpc": "Decoding problems of a random LDPC code.",
+    "ksat": "Random k-SAT formulas.",
+    "noisy-or": "Diseases and findings with noisy-or factors.",
+}
+
 app = typer.Typer(
     name="generate",
     cls=SuggestingGroup,
@@ -104,7 +116,7 @@ def _command(kind: str, generator: Callable[..., Any]) -> Callable[..., None]:
 def _arguments(generator: Callable[..., Any]) -> list[tuple[inspect.Parameter, Any]]:
     """Return the parameters and their types, annotated with help texts; `ising_grid` supplies missing texts."""
     hints = typing.get_type_hints(generator, _names_for(generator))
-    texts = {**_help(ising_grid), **_help(generator)}
+    texts = {"states": "number of states of every variable.", **_help(ising_grid), **_help(generator)}
     return [
         (p, Annotated[hints[p.name], texts.get(p.name, "")]) for p in inspect.signature(generator).parameters.values()
     ]
@@ -157,4 +169,4 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 for _kind, _generator in GENERATORS.items():
     _line = _EXAMPLES.get(_kind, f"equifactor generate {_kind} --help")
-    app.command(_kind, epilog=example(_line))(_command(_kind, _generator))
+    app.command(_kind, short_help=_ABOUT.get(_kind), epilog=example(_line))(_command(_kind, _generator))

@@ -19,6 +19,13 @@ def test_it_is_the_generator(command, tmp_path: Path) -> None:
     assert command("generate", "ising", "--rows", "1", "--cols", "1").out.startswith("MARKOV\n1\n2\n1\n1 0\n")
 
 
+def test_the_list_of_kinds_is_readable(command) -> None:
+    out = command("generate", "--help").out
+    assert "potts       Potts glasses on a grid" in out
+    assert not [line for line in out.splitlines()[1:] if line.endswith("...")]
+    assert "Number of states of every variable" in command("generate", "potts", "--help").out
+
+
 def test_many_into_a_folder(command, tmp_path: Path) -> None:
     ran = command("generate", "potts", "--rows", "2", "--cols", "2", "--count", "12", "-o", "deep/folder")
     assert ran.status == 0
