@@ -96,10 +96,8 @@ def _estimate(
     log_z = float(np.mean([one.found.log_z for one in regions.settled(regions.at_top)]))
     num_settled = sum(one.found.change <= regions.rounds.tolerance for one in regions.at_top)
     settled = 2 * num_settled > len(regions.at_top)
-    status = (
-        Status.EXACT if exact
-        else context.clock.status or regions.budget.clock.status or (Status.CONVERGED if settled else Status.ITERATION_LIMIT)
-    )  # fmt: skip
+    stopped = context.clock.status or regions.budget.clock.status
+    status = Status.EXACT if exact else stopped or (Status.CONVERGED if settled else Status.ITERATION_LIMIT)
     stats: dict[str, Any] = {
         "bound": last.bound, "log2_largest_table": round(last.largest, 2), "splits": last.splits,
         "splittings": len(regions.at_top), "settled_splittings": num_settled,
