@@ -35,7 +35,8 @@ class Result(Estimate):
 
     Logarithms are natural. A field is `None` if the solver does not provide it. Bounds are on ln Z for MAR and PR, and
     on the best log score for MAP. `marginals["rain"]` is the distribution of one variable, by number or name. Solvers
-    that sample give the `standard_errors` of its entries in the same form, and that of ln Z in `log_z_error`.
+    that sample, or are checked by a sampler, give the `standard_errors` of its entries in the same form, and that of
+    ln Z in `log_z_error`.
 
     `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
     first used, by the same solver.

@@ -63,3 +63,26 @@ def test_the_last_chain_in_a_mode_can_leave_it() -> None:
     assert got.stats["jumped"] > 0.0
     assert abs(got.marginals[0][0] - want.marginals[0][0]) < 0.02
     assert covered(got, want) == 1.0
+
+
+def test_copies_and_short_chains_are_not_called_converged() -> None:
+    from equifactor.graph.reduction import to_free_part
+    from equifactor.solvers.sampling.chain_driver import sampled_estimate
+    from equifactor.solvers.sampling.running_batches import Findings
+    from equifactor.solving.solver import SolveContext
+
+    reduced = to_free_part(FactorGraph([2], [([0], [1.0, 3.0])]))
+    assert reduced is not None
+
+    def estimate(effective: float, copies: int) -> tuple[Status, str]:
+        found = Findings(np.array([0.3, 0.7]), np.full(2, 0.01), np.ones(2), np.full(2, effective), 16, 8)
+        got = sampled_estimate(reduced, found, 100, copies, SolveContext())
+        return got.status, got.message
+
+    assert estimate(500.0, 3)[0] is Status.CONVERGED
+    status, message = estimate(500.0, 5)
+    assert status is Status.ITERATION_LIMIT
+    assert "5 of 8 started where another chain did" in message
+    status, message = estimate(20.0, 0)
+    assert status is Status.ITERATION_LIMIT
+    assert "too short" in message
