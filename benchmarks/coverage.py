@@ -40,11 +40,12 @@ def pairs(rng: np.random.Generator, n: int, coupling: float, share: float, field
     return ef.FactorGraph([2] * n, factors)
 
 
-def tables(rng: np.random.Generator, card: np.ndarray, scopes: list[list[int]], strength: float, zeros: float = 0.0):
+def tables(
+    rng: np.random.Generator, card: np.ndarray, scopes: list[list[int]], strength: float, zeros: float = 0.0
+) -> ef.FactorGraph:
     """Return factors with normal log entries, of which a share is zero; each variable has a field."""
-    scopes = [[i] for i in range(len(card))] + scopes
-    factors = []
-    for scope in scopes:
+    factors: list[Any] = []
+    for scope in [[i] for i in range(len(card))] + scopes:
         table = np.exp(strength * rng.standard_normal(tuple(card[scope])))
         if zeros and len(scope) > 1:
             table[rng.random(table.shape) < zeros] = 0.0
@@ -81,6 +82,16 @@ def potts(rng: np.random.Generator, n: int) -> ef.FactorGraph:
     return ef.FactorGraph(card.tolist(), factors)
 
 
+def zeros(rng: np.random.Generator, n: int) -> ef.FactorGraph:
+    """Return tables of two and three variables of which a fifth of the entries is zero."""
+    return tables(rng, rng.integers(2, 4, n), some(rng, n, n, 2) + some(rng, n, n // 4, 3), 1.0, 0.2)
+
+
+def wide(rng: np.random.Generator, n: int) -> ef.FactorGraph:
+    """Return tables of three and four variables."""
+    return tables(rng, np.full(n, 2), some(rng, n, n // 2, 3) + some(rng, n, n // 3, 4), 1.5)
+
+
 def structured(rng: np.random.Generator, n: int) -> ef.FactorGraph:
     """Return noisy-or factors, clauses and soft parities over spins with fields."""
     factors: list[Any] = [([i], np.exp(0.7 * rng.standard_normal(2))) for i in range(n)]
@@ -104,9 +115,9 @@ KINDS: dict[str, tuple[Maker, int]] = {  # how a graph of n variables is drawn, 
     "all pairs, J = 2": (lambda rng, n: pairs(rng, n, 2.0, 1.0), 20),
     "some pairs, J = 4": (lambda rng, n: pairs(rng, n, 4.0, 0.4), 26),
     "Potts, 2 to 4 states": (potts, 27),
-    "zeros": (lambda rng, n: tables(rng, rng.integers(2, 4, n), some(rng, n, n, 2) + some(rng, n, n // 4, 3), 1.0, 0.2), 36),
+    "zeros": (zeros, 36),
     "noisy-or, clause, parity": (structured, 50),
-    "tables of 3 and 4 variables": (lambda rng, n: tables(rng, np.full(n, 2), some(rng, n, n // 2, 3) + some(rng, n, n // 3, 4), 1.5), 30),
+    "tables of 3 and 4 variables": (wide, 30),
 }  # fmt: skip
 
 
@@ -116,7 +127,7 @@ class Entry:
 
     spec: str
     log_z: bool = True
-    large: bool = False  # `auto` enumerates small graphs
+    large: bool = False  # whether its graphs are large, because `auto` enumerates small ones
     share: float = 1.0
 
 
@@ -148,6 +159,9 @@ class Cell:
 
     def add(self, got: ef.Result, want: ef.Result, with_log_z: bool) -> None:
         """Compare one answer with the exact one."""
+        assert got.marginals is not None
+        assert want.marginals is not None
+        assert want.log_z is not None
         self.runs += 1
         off = np.abs(got.marginals.values - want.marginals.values)
         if got.status is ef.Status.EXACT:
@@ -177,7 +191,8 @@ class Cell:
         log_z = f"{100 * np.mean(self.log_z):.0f} % of {len(self.log_z)}" if self.log_z else ""
         extra = f" ({self.missing} without errors)" if self.missing else ""
         extra += f" ({self.bare} ln Z without error)" if self.bare else ""
-        return f"| {name} | {self.runs} | {self.exact} | {cover}{extra} | {log_z} | {self.converged} | {self.wrong} | {self.far} |"
+        cells = name, self.runs, self.exact, cover + extra, log_z, self.converged, self.wrong, self.far
+        return f"| {' | '.join(map(str, cells))} |"
 
 
 class MovingClock:
@@ -229,9 +244,8 @@ def main() -> None:
     before = ""
     for name, kind, cell in cells(args.graphs, args.first_seed, solvers, kinds):
         if name != before:
-            print(
-                f"\n{name}: `{ENTRIES[name].spec}`\n\n| graphs | runs | exact | marginals | ln Z | converged | wrong | far |"
-            )
+            print(f"\n{name}: `{ENTRIES[name].spec}`\n")
+            print("| graphs | runs | exact | marginals | ln Z | converged | wrong | far |")
             print("|---|---|---|---|---|---|---|---|")
         before = name
         print(cell.row(kind), flush=True)

@@ -20,9 +20,9 @@ class Estimate:
     status: Status
     message: str = ""  # what the status alone does not say; empty if there is nothing to add
     marginals: Marginals | None = None
-    standard_errors: Marginals | None = None  # of each entry of the marginals, if they are averages over samples
+    standard_errors: Marginals | None = None  # of each entry of the marginals, if a sampler made or judged them
     log_z: float | None = None
-    log_z_error: float | None = None  # the standard error of ln Z, if it is an average over samples
+    log_z_error: float | None = None  # the standard error of ln Z, if a sampler made or judged it
     assignment: IntArray | None = None  # [V] the state of each variable, observed ones included
     lower_bound: float | None = None  # a bound on ln Z, or for MAP on the best log score
     upper_bound: float | None = None

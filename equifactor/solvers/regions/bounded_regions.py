@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -96,10 +97,8 @@ def _estimate(
     log_z = float(np.mean([one.found.log_z for one in regions.settled(regions.at_top)]))
     num_settled = sum(one.found.change <= regions.rounds.tolerance for one in regions.at_top)
     settled = 2 * num_settled > len(regions.at_top)
-    status = (
-        Status.EXACT if exact
-        else context.clock.status or regions.budget.clock.status or (Status.CONVERGED if settled else Status.ITERATION_LIMIT)
-    )  # fmt: skip
+    stopped = context.clock.status or regions.budget.clock.status
+    status = Status.EXACT if exact else stopped or (Status.CONVERGED if settled else Status.ITERATION_LIMIT)
     stats: dict[str, Any] = {
         "bound": last.bound, "log2_largest_table": round(last.largest, 2), "splits": last.splits,
         "splittings": len(regions.at_top), "settled_splittings": num_settled,
@@ -111,15 +110,15 @@ def _estimate(
         moves, moved = last_move(reduced, error)
         stats |= moves
         said = f"The last change of bound or splitting {moved}"
+    if checked is not None:
+        said += " The standard errors are from the distance to a short run of gibbs."
     return Estimate(
         status=status,
         message=said,
         marginals=reduced.marginals(p) if task is Task.MAR else None,
-        standard_errors=reduced.errors(checked.marginals) if checked and task is Task.MAR else None,
+        standard_errors=reduced.errors(checked.marginals) if checked is not None and task is Task.MAR else None,
         log_z=log_z,
-        log_z_error=float(np.hypot(checked.log_z, np.std([one.found.log_z for one in regions.splittings])))
-        if checked
-        else None,
+        log_z_error=None if checked is None else math.hypot(checked.log_z, regions.spread_of_log_z()),
         lower_bound=log_z if exact else None,
         upper_bound=log_z if exact else None,
         iterations=sum(one.found.rounds for one in regions.splittings),

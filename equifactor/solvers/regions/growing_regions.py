@@ -246,6 +246,10 @@ class GrowingRegions:
             return spread if change is None else change
         return np.maximum(change, spread)
 
+    def spread_of_log_z(self) -> float:
+        """Return the standard deviation of ln Z over all splittings."""
+        return float(np.std([one.found.log_z for one in self.splittings]))
+
     def _standard_error(self, splittings: list[Splitting]) -> FloatArray | None:
         """[V] the standard error of the mean of splittings, in total variation; None for a single splitting."""
         if len(splittings) < 2:

@@ -26,6 +26,7 @@ _LEAST_WARMING = 5  # Sweeps of annealing at least. Chosen by hand.
 _QUENCHES = 3  # States that each chain adds to the pool of jumps before annealing. Chosen by hand.
 _QUENCH_SWEEPS = 2  # Sweeps from a random state to one of them. Chosen by hand.
 _QUENCH_SHARE = 0.3  # The share of the time for starts in which they are made. Chosen by hand.
+_LEAST_FRESH = 0.25  # The least share of an independent draw that a sweep of small blocks is worth. Chosen by hand.
 _MORE_WALKS = 4  # Repetitions of annealing at most, if all chains end at states of probability zero. Chosen by hand.
 _SEARCH_PHASES = 30  # Phases of local search for each start. Chosen by hand.
 _SEARCH_SHARE = 0.1  # The share of the time for local search. Chosen by hand.
@@ -81,6 +82,13 @@ class BlockChains:
         self.tried, self.taken = np.zeros(len(betas)), np.zeros(len(betas))
         self.covers: list[Cover] = []
         self.walked = 0  # the number of sweeps of annealing
+        self.copies = 0  # the number of chains that were moved to the states of others
+
+    @property
+    def fresh(self) -> float:
+        """The share of an independent draw that a sweep is worth at most: small blocks change little at once."""
+        held = np.mean([len(block.slicing.cut) for cover in self.covers for block in cover.blocks])
+        return max(_LEAST_FRESH, 1.0 - float(held) / max(1, self.structure.num_vars))
 
     def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
         """Choose blocks that differ from those so far; `haste` returns whether time is short."""
@@ -141,6 +149,7 @@ class BlockChains:
         """Move the chains `bad` to the states of chains in `good`."""
         for c in bad if len(good) else ():
             self.x[c] = self.x[good[c % len(good)]]
+            self.copies += c % len(self.betas) == 0
 
     def _leave_poor_modes(self, clock: Clock, sweeps: int) -> None:
         """Move chains whose sums over blocks stay far below those of the best chain to the states of other chains."""

@@ -53,7 +53,7 @@ def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, contex
             return BlockDraws(_onto_all(reduced, chains.cold[:0]), Status.ZERO_PROBABILITY, "")
         said = "No assignment of positive probability was found as a start."
         return BlockDraws(_onto_all(reduced, chains.cold[:0]), clock.status or Status.ITERATION_LIMIT, said)
-    sums = RunningBatches(method.chains, int(graph.structure.state_ptr[-1]))
+    sums = RunningBatches(method.chains, int(graph.structure.state_ptr[-1]), fresh=chains.fresh)
     sweeps = max(_LEAST_SWEEPS, math.ceil(count / method.chains))
     drawn: list[IntArray] = []
     for n in range(sweeps):
@@ -68,7 +68,7 @@ def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, contex
     found = sums.findings()
     r_hat = float(found.r_hat.max(initial=1.0))
     worth = min(float(found.effective.min(initial=math.inf)), float(len(states)))
-    mixed = r_hat < R_HAT_LIMIT and method.chains > 1
+    mixed = r_hat < R_HAT_LIMIT and method.chains > 1 and 2 * chains.copies <= method.chains
     said = f"the largest R-hat is {r_hat:.3f}, and the slowest variable has about {worth:.0f} independent draws"
     message = f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}. Draw more samples."
     complete = len(states) == count

@@ -90,12 +90,13 @@ class BlockSampling(GraphSolver):
         warming = _MOST_WARMING if by_time else min(_MOST_WARMING, int(_WARMING_SHARE * (self.sweeps or 0)))
         if not chains.find_starts(clock, warming, _WARMING_SHARE * time if by_time else math.inf):
             return no_start(reduced, clock)
-        sums = RunningBatches(self.chains, int(graph.structure.state_ptr[-1]))
+        sums = RunningBatches(self.chains, int(graph.structure.state_ptr[-1]), fresh=chains.fresh)
         chosen = clock.seconds + _CHOICE_SHARE * (end - clock.seconds)
         moves = BlockMoves(chains, task, self.sweeps, lambda: clock.seconds > chosen)
         limits = RunLimits(self.sweeps, end if by_time else math.inf, self.tolerance if by_time else 0.0)
         run_chains(moves, sums, limits, context)
-        estimate, log_z = sampled_estimate(reduced, sums.findings(), sums.sweeps, context), moves.log_z()
+        estimate = sampled_estimate(reduced, sums.findings(), sums.sweeps, chains.copies, context)
+        log_z = moves.log_z()
         return replace(
             estimate,
             log_z=None if log_z is None else log_z.value,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # The R-hat above which chains have not mixed. Chosen by hand; usual values lie between 1.01 and 1.1.
 R_HAT_LIMIT = 1.05
+_LEAST_EFFECTIVE = 50  # Independent draws that chains must be worth before they count as mixed. Chosen by hand.
 _LEAST_BATCHES = 12  # Batches before errors decide when to stop. Chosen by hand.
 
 
@@ -102,22 +103,43 @@ def no_start(reduced: ReducedGraph, clock: Clock) -> Estimate:
     )
 
 
-def sampled_estimate(reduced: ReducedGraph, found: Findings, sweeps: int, context: SolveContext) -> Estimate:
-    """Return marginals with standard errors, R-hat and effective sample sizes, over the original graph."""
+def sampled_estimate(
+    reduced: ReducedGraph, found: Findings, sweeps: int, copies: int, context: SolveContext
+) -> Estimate:
+    """Return marginals with standard errors, R-hat and effective sample sizes, over the original graph.
+
+    Args:
+        reduced: the graph of the chains.
+        found: the averages of the chains.
+        sweeps: the sweeps of each chain.
+        copies: the number of chains that started where another chain did.
+        context: the clock of the call.
+    """
     r_hat, effective = float(found.r_hat.max(initial=1.0)), float(found.effective.min(initial=np.inf))
     error = float(found.error.max(initial=0.0))
-    mixed = r_hat < R_HAT_LIMIT
+    doubt = _doubt(r_hat, effective, copies, found.chains)
     said = (
         f"largest standard error {error:.2g}, largest R-hat {r_hat:.3f}, smallest effective sample size {effective:.0f}"
     )
     ptr = reduced.graph.structure.state_ptr
     mass = np.repeat(np.add.reduceat(found.mean, ptr[:-1]), np.diff(ptr)) if len(found.mean) else found.mean
-    status = Status.CONVERGED if mixed and not context.clock.stopped else context.clock.status
+    status = Status.CONVERGED if not doubt and not context.clock.stopped else context.clock.status
     return Estimate(
         status=status or Status.ITERATION_LIMIT,
-        message=f"The chains agree: {said}." if mixed else f"The chains have not mixed: {said}. Draw more samples.",
+        message=f"{doubt}: {said}. Draw more samples." if doubt else f"The chains agree: {said}.",
         marginals=reduced.marginals(found.mean / np.where(mass > 0.0, mass, 1.0)),
         standard_errors=reduced.errors(found.error),
         iterations=sweeps,
         stats={"max_r_hat": r_hat, "min_effective_samples": effective, "max_standard_error": error},
     )
+
+
+def _doubt(r_hat: float, effective: float, copies: int, chains: int) -> str:
+    """Return why the chains may be wrong together; empty if there is no reason to doubt them."""
+    if r_hat >= R_HAT_LIMIT:
+        return "The chains have not mixed"
+    if effective < _LEAST_EFFECTIVE:
+        return "The chains agree so far, but they are too short to have mixed"
+    if 2 * copies > chains:
+        return f"The chains agree, but {copies} of {chains} started where another chain did and may share its mode"
+    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.base.typing import FloatArray, IntArray
 from equifactor.factors.move_model import MoveModel, MoveState
 from equifactor.graph import compile
 from equifactor.graph.reduction import to_free_part
@@ -21,7 +22,6 @@ from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
 
 _FIRST_BATCHES = 64  # The first batches hold 1/64 of all draws. Chosen by hand.
@@ -54,13 +54,13 @@ class Gibbs(GraphSolver):
         starts = find_starts(model, self.chains, context)
         if starts is None:
             return no_start(reduced, context.clock)
-        moves = SingleMoves(model, starts, self.thin, context.seed)
+        moves = SingleMoves(model, starts.x, self.thin, context.seed)
         moves.burn_in(self.burn_in, context)
         length = max(1, min(self.samples // _FIRST_BATCHES, _LONGEST_BATCH))
         sums = RunningBatches(self.chains, len(model.arrays.unary), length=length, dropped=0)
         run_chains(moves, sums, RunLimits(sweeps=self.samples), context)
         found = sums.findings()
-        estimate = sampled_estimate(reduced, found, sums.sweeps * self.thin, context)
+        estimate = sampled_estimate(reduced, found, sums.sweeps * self.thin, starts.copies, context)
         stuck = _num_stuck(model, found.mean)
         if not stuck:
             return estimate
@@ -87,8 +87,15 @@ def _num_stuck(model: MoveModel, marginals: FloatArray) -> int:
     return int(np.sum(certain & around & (model.card > 1)))
 
 
-def find_starts(model: MoveModel, chains: int, context: SolveContext) -> IntArray | None:
-    """[C, V] a possible assignment for each chain, as different as possible; None if no search found one.
+class Starts(NamedTuple):
+    """Where chains start."""
+
+    x: IntArray  # [C, V] a possible assignment for each chain
+    copies: int  # the number of chains that start where another chain does
+
+
+def find_starts(model: MoveModel, chains: int, context: SolveContext) -> Starts | None:
+    """Return a possible assignment for each chain, as different as possible; None if no search found one.
 
     The starts are random if the model has no zeros. Otherwise local search repairs random starts, and a chain whose
     repair fails starts where another chain does.
@@ -96,11 +103,11 @@ def find_starts(model: MoveModel, chains: int, context: SolveContext) -> IntArra
     rng = np.random.default_rng(context.seed)
     starts = np.stack([model.random_assignment(rng) for _ in range(chains)])
     if not model.has_zeros:
-        return starts
+        return Starts(starts, 0)
     everyone = np.ones(chains, bool)
     possible = repair(model, starts, everyone, _REPAIR_PHASES, context.seed, lambda _: context.clock.stopped)
     found = np.flatnonzero(possible)
-    return starts[found[np.arange(chains) % len(found)]] if len(found) else None
+    return Starts(starts[found[np.arange(chains) % len(found)]], chains - len(found)) if len(found) else None
 
 
 class SingleMoves:

@@ -16,8 +16,9 @@ _MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
 _UNMIXED_SHARE = 0.5  # The squared error of unmixed chains over their variance; measured on strips, which are known.
 _UNSEEN = 1.5  # Two standard errors of a state that N draws have not met are 3 / N, by the rule of three.
 _LONG_BATCHES = 4  # Batches of each chain in the estimate of errors from long batches. Chosen by hand.
-# Quantiles (97.5 %) of Student's distribution with 1, 2, .. degrees of freedom; the last is that of the normal.
-_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 1.96)
+# Quantiles (97.5 %) of Student's distribution with 2, 3, .. degrees of freedom; the last is that of the normal. For two
+# chains, with one degree of freedom, the first is used: their batches tell more than their means.
+_STUDENT = (4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 1.96)
 _MIXED = 1.05, 1.5  # Values of R-hat at which chains count as fully mixed, and as not mixed at all. Chosen by hand.
 
 
@@ -29,6 +30,7 @@ class Findings(NamedTuple):
     r_hat: FloatArray  # [X] see `split_r_hat`
     effective: FloatArray  # [X] see `effective_samples`
     batches: int  # the number of batches per chain behind them
+    chains: int  # the number of chains
 
 
 class RunningBatches:
@@ -41,12 +43,14 @@ class RunningBatches:
         width: X.
         length: sweeps in the first batches; it doubles when there are too many batches.
         dropped: the first 1/dropped of the batches is left out, because it depends on the starts; 0 to keep all.
+        fresh: the share of an independent draw that one sweep is worth at most.
     """
 
-    def __init__(self, chains: int, width: int, length: int = 1, dropped: int = 8) -> None:
+    def __init__(self, chains: int, width: int, length: int = 1, dropped: int = 8, fresh: float = 1.0) -> None:
         most = max(4, min(_MOST, _MEMORY // max(1, chains * width)))
         self._most = most - most % 2
         self._dropped = dropped
+        self._fresh = fresh
         self.chains = chains
         self.total = np.zeros((chains, width))
         self.squares = np.zeros((chains, width))
@@ -89,14 +93,14 @@ class RunningBatches:
         kept = self._done[(len(self._done) + drop - 1) // drop if drop else 0 :]
         total, squares = np.stack([t for t, _ in kept]), np.stack([s for _, s in kept])
         means = total / self.length  # [B, L, X]
-        batches, chains, width = means.shape
+        batches, chains = means.shape[:2]
         mean = means.mean(axis=(0, 1))
         r_hat, mixed = split_r_hat(total, squares, self.length), squared_errors(means)
         effective = effective_samples(mean, mixed)
-        worth = max(1.0 / (batches * chains * self.length), float((1.0 / np.maximum(effective, 1.0)).mean()))
-        unseen = _UNSEEN * worth
+        draws = self._fresh * batches * chains * self.length
+        unseen = _UNSEEN * max(1.0 / draws, float((1.0 / np.maximum(effective, 1.0)).sum()) / max(1, len(mean)))
         error = np.sqrt(widened(mixed, means.mean(axis=0), r_hat) + unseen**2)
-        return Findings(mean, error, r_hat, effective, batches)
+        return Findings(mean, error, r_hat, effective, batches, chains)
 
 
 def squared_errors(means: FloatArray) -> FloatArray:
@@ -106,14 +110,14 @@ def squared_errors(means: FloatArray) -> FloatArray:
     are few. The largest of the three estimates counts, with a factor for the small number of chains.
     """
     batches, chains, width = means.shape
-    if batches * chains == 1:
+    if batches * chains == 1 or not width:
         return means[0, 0]  # A guess: the chain may have moved at its first step.
     found = _variance_of_mean(means.reshape(-1, width))
     if batches >= 2 * _LONG_BATCHES:
         long = means[batches % _LONG_BATCHES :].reshape(_LONG_BATCHES, -1, chains, width).mean(axis=1)
         found = np.maximum(found, _variance_of_mean(long.reshape(-1, width)))
     if chains > 1:
-        few = _STUDENT[min(chains - 1, len(_STUDENT)) - 1] / _STUDENT[-1]
+        few = _STUDENT[min(max(chains - 3, 0), len(_STUDENT) - 1)] / _STUDENT[-1]
         found = np.maximum(found, few**2 * _variance_of_mean(means.mean(axis=0)))
     return found
 

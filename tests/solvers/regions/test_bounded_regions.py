@@ -123,3 +123,20 @@ def test_ln_z_alone_is_the_same() -> None:
     assert not hasattr(alone, "marginals")
     assert alone.log_z == with_marginals.log_z
     assert alone.log_z == pytest.approx(solve(graph, "PR", "exact").log_z, abs=0.05)
+
+
+def test_errors_come_from_a_sampler_and_can_be_left_out() -> None:
+    """At the smallest bound all splittings agree on the answer of belief propagation; their errors are larger still."""
+    graph = ising_grid(4, 5, coupling_std=1.0, seed=0)
+    spec = "regions(start=0, bound=0, splittings=4, seconds=1"
+    got, want = solve(graph, "MAR", f"{spec})"), solve(graph, "MAR", "exact")
+    off = np.abs(got.marginals.values - want.marginals.values)
+    assert np.mean(off <= 2 * got.standard_errors.values) > 0.9
+    assert off.max() > 0.01
+    assert abs(got.log_z - want.log_z) <= 2 * got.log_z_error
+    assert "gibbs" in got.message
+    bare = solve(graph, "MAR", f"{spec}, check=0)")
+    assert bare.standard_errors is None
+    assert bare.log_z_error is None
+    np.testing.assert_array_equal(bare.marginals.values, got.marginals.values)
+    assert solve(graph, "PR", f"{spec})").log_z_error == pytest.approx(got.log_z_error)
