@@ -40,16 +40,16 @@ _NUMBERS = {
 class Result(HasAnswers, Estimate):
     """Answers over the original variables, their quality, what ran and how long it took.
 
-        Logarithms are natural. The answers are `marginals`, `log_z`, `assignment` and `log_score`. Reading an answer that
+    Logarithms are natural. The answers are `marginals`, `log_z`, `assignment` and `log_score`. Reading an answer that
     the result does not have raises `SolveError`, which says why; `hasattr(result, "marginals")` tells whether it has
     one. `marginals["rain"]` is the distribution of one variable, by number or name.
 
-    Bounds are on ln Z for MAR and PR, and on the best log score for MAP. Solvers that sample, or are checked by a
-    sampler, give the `standard_errors` of the marginals in the same form, and that of ln Z in `log_z_error`. Bounds,
+    Bounds are on ln Z for MAR and PR, and on the best log score for MAP. Solvers that sample, or that a sampler checks,
+    give the `standard_errors` of the marginals in the same form, and that of ln Z in `log_z_error`. Bounds,
     errors and iterations are None if the solver does not provide them.
 
-        `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
-        first used, by the same solver.
+    `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
+    first used, by the same solver.
     """
 
     graph: FactorGraph = field(repr=False)
