@@ -32,7 +32,7 @@ def read_code_graph(path: PathLike) -> FactorGraph:
     the words of the code, all equally probable.
     """
     if split_name(path)[1] == ".alist":
-        from equifactor.decoding.code_files import parse_alist
+        from equifactor.decoding.alist_text import parse_alist
 
         where = label(path)
         row, column, (checks, bits) = parse_alist(read_bytes(path).decode("utf-8", errors="replace"), where)
