@@ -126,8 +126,7 @@ class BpOsdDecoding(DecodingMethod):
     iterations: int = option(80, "largest number of iterations", low=1)
     scale: float = option(
         0.9,
-        "factor of the answers of min-sum; 0.625 is better for colour codes and noise on data alone; 0 means 1 - 2^-i "
-        "in iteration i",
+        "factor of the answers of min-sum; 0.625 was better on a colour code; 0 means 1 - 2^-i in iteration i",
         low=0,
         high=1,
     )
