@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -161,6 +161,9 @@ def uai_score(error: ArrayLike, trivial_error: ArrayLike) -> FloatArray:
 
 
 def _paired(exact: Marginals, estimate: Marginals) -> tuple[FloatArray, FloatArray, IntArray]:
+    for given in (exact, estimate):
+        if not hasattr(given, "ptr"):
+            raise ModelError(f"Expected marginals such as result.marginals, found {brief(given)}.")
     if not np.array_equal(exact.ptr, estimate.ptr):
         raise ModelError(
             f"These marginals belong to different models: {len(exact)} variables with {len(exact.values)} states, and "

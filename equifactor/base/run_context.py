@@ -33,8 +33,8 @@ def check_run(time_limit: object, seed: object, progress: object) -> None:
     """Raise `OptionError` unless the time limit, the seed and the progress of a run are valid."""
     if time_limit is not None:
         check_time_limit(time_limit)
-    if not _is_number(seed, Integral):
-        raise OptionError(f"The seed must be a whole number, found {brief(seed)}")
+    if not _is_number(seed, Integral) or seed < 0:  # type: ignore[operator]
+        raise OptionError(f"The seed must be a whole number of at least 0, found {brief(seed)}")
     if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
         raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
 

@@ -344,6 +344,13 @@ def _check_values(structure: Structure, log_phi: FloatArray) -> None:
         check_kinds(structure.rows(log_phi))
 
 
+def as_graph(graph: object) -> FactorGraph:
+    """Return one graph; raises `ModelError` for anything else."""
+    if isinstance(graph, FactorGraph):
+        return graph
+    raise ModelError(f"Expected one FactorGraph, found {brief(graph)}.")
+
+
 def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
     """Return one graph or several as a list; raises `ModelError` for anything else."""
     package = type(graphs).__module__.partition(".")[0]

@@ -21,7 +21,7 @@ import numpy as np
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.optional_packages import needed
 from equifactor.base.options import choices
-from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.graph.reading.inputs import as_list, as_numbers
 from equifactor.graph.structured_factor import StructuredFactor
 from equifactor.interop.labels import state_names, variable_names
@@ -224,6 +224,7 @@ def to_networkx(graph: FactorGraph, kind: str = "bipartite") -> Any:
     nx = needed("networkx", "to_networkx")
     if kind not in KINDS_OF_NETWORKX:
         raise OptionError(f"There is no kind {kind!r} of networkx graphs; {choices(str(kind), KINDS_OF_NETWORKX)}")
+    as_graph(graph)
     made = nx.Graph() if graph.name is None else nx.Graph(name=graph.name)
     s = graph.structure
     labels: list[Any] = list(range(graph.num_vars) if s.variable_names is None else s.variable_names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.base.status import Status
 from equifactor.graph.reading import observations
 from equifactor.graph.reading.inputs import variable_number
@@ -90,6 +90,8 @@ class Joint:
 
     def given(self, states: Mapping[Any, Any]) -> Joint:
         """Return the joint of the other variables given states of some; `ModelError` if these have probability 0."""
+        if not observations.is_mapping(states):
+            raise ModelError(f"Expected a mapping from variable to state, found {brief(states)}.")
         slices = self._slices(states)
         axes = [n for n, at in enumerate(slices) if isinstance(at, slice)]
         part = self.values[slices]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +14,7 @@ from equifactor.base.errors import ModelError, SolveError, brief
 from equifactor.base.progress import bar
 from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph
+from equifactor.graph.reading.inputs import as_list
 from equifactor.graph.reading.observations import StateNumbers
 from equifactor.graph.reading.state_rows import sets_of, states_of_sets
 from equifactor.graph.scores import batch_log_scores
@@ -133,9 +134,10 @@ def _numbers(graph: FactorGraph, targets: Sequence[Variable] | None) -> IntArray
     """Return the numbers of the variables that are asked for."""
     if targets is None:
         return np.arange(graph.num_vars)
-    if isinstance(targets, str) or not isinstance(targets, Iterable):
+    names = None if isinstance(targets, str) else as_list(targets)
+    if names is None:
         raise ModelError(f'Targets must be a list of variables, such as ["{targets}"]; found {brief(targets)}.')
-    found = [graph.variable(target) for target in targets]
+    found = [graph.variable(target) for target in names]
     if len(set(found)) < len(found):
         twice = next(i for i in found if found.count(i) > 1)
         raise ModelError(f"Targets name variable {graph.structure.variable_name(twice)} twice. Give it once.")

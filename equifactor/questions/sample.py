@@ -16,6 +16,7 @@ from equifactor.base.status import Status
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph import FactorGraph
 from equifactor.graph.reduction import to_free_part
+from equifactor.graph.structure import MAX_TABLE_ENTRIES
 from equifactor.questions.samples import Samples
 from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.elimination.backward_draws import backward_draws
@@ -75,6 +76,8 @@ def sample(
         raise ModelError(f"sample takes one FactorGraph, found {brief(graph)}.")
     if not isinstance(n, Integral) or isinstance(n, bool) or n < 0:
         raise OptionError(f"The number of samples must be a whole number >= 0, found {brief(n)}.")
+    if n * graph.num_vars > MAX_TABLE_ENTRIES:
+        raise OptionError(f"{brief(n)} samples of {graph.num_vars:,} variables cannot be addressed. Draw fewer.")
     method = parse_solver(solver)
     check_run(time_limit, seed, progress)
     if not isinstance(method, (Auto, Exact, BlockSampling)):

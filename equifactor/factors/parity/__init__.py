@@ -51,7 +51,7 @@ class Parity(StructuredFactor):
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Return two log values, of even and odd."""
         values = (0.0, -np.inf) if self.log_values is None else self.log_values
-        if not isinstance(values, (tuple, list, np.ndarray)) or len(values) != 2:
+        if not isinstance(values, (tuple, list, np.ndarray)) or np.shape(values)[:1] != (2,):
             raise ModelError(f"A parity needs two log values, for an even and an odd number of ones, found {values!r}.")
         even, odd = (log_number(v, "The log value of a parity") for v in values)
         turned = truth(self.odd, "The option odd of a parity")

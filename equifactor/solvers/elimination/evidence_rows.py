@@ -12,6 +12,7 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.status import Task
 from equifactor.factors.lowered_graph import lower
+from equifactor.graph.factor_graph import as_graph
 from equifactor.graph.reading.state_rows import read_numbers
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.eliminate import sum_up
@@ -48,7 +49,7 @@ class EvidenceRows:
     """
 
     def __init__(self, graph: FactorGraph, memory_limit: float = 4.0) -> None:
-        self.graph = graph
+        self.graph = as_graph(graph)
         lowered = lower(graph).graph
         self.plan: Plan = plan_structure(lowered, memory_limit)
         need = rows_memory(self.plan)

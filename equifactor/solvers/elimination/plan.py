@@ -6,13 +6,16 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.base.budget import Seconds
+from equifactor.base.errors import OptionError, brief
 from equifactor.base.status import Task
 from equifactor.factors.lowered_graph import lower
+from equifactor.graph.factor_graph import as_graph
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
 from equifactor.show.text_tables import terminal_table
 from equifactor.solvers.elimination.orders import NoOrder, Order, PlanningLimits, best_order
@@ -238,6 +241,7 @@ def plan(
         most_work: list operations after which planning ends, about 1e8 per second.
         seed: seed of the random choices. The same graph and arguments give the same plan.
     """
+    _check_arguments(graph, memory_limit, tries, seed)
     impossible = False
     auxiliary = entries = 0
     if isinstance(graph, ReducedGraph):
@@ -257,6 +261,18 @@ def plan(
     limits = PlanningLimits(tries=tries, kept=kept, message=limit / _BYTES, work=most_work)
     order = best_order(reduced.graph.structure, limits, seed)
     return Plan(reduced, order, impossible, auxiliary, entries)
+
+
+def _check_arguments(graph: object, memory_limit: object, tries: object, seed: object) -> None:
+    """Raise `ModelError` or `OptionError` for arguments of the wrong type."""
+    if not isinstance(graph, ReducedGraph):
+        as_graph(graph)
+    if memory_limit is not None and not (isinstance(memory_limit, Real) and float(memory_limit) >= 0):
+        raise OptionError(f"memory_limit must be a number of GiB of at least 0, found {brief(memory_limit)}.")
+    if tries is not None and not (isinstance(tries, Integral) and int(tries) >= 1):
+        raise OptionError(f"tries must be a whole number of at least 1, found {brief(tries)}.")
+    if not isinstance(seed, Integral):
+        raise OptionError(f"The seed must be a whole number, found {brief(seed)}.")
 
 
 def format_bytes(n: float) -> str:
