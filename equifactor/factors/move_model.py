@@ -202,7 +202,8 @@ def _arcs(
     i, j = _join(first), _join(second)
     num_vars = max(1, flat.num_vars)
     pair_key, pair_of = np.unique(np.minimum(i, j) * num_vars + np.maximum(i, j), return_inverse=True)
-    tableless_key = np.setdiff1d(_high_pairs(high, num_vars), pair_key)  # These pairs share larger factors only.
+    high_key = _high_pairs(high, num_vars)
+    tableless_key = np.setdiff1d(high_key, pair_key, assume_unique=True)  # These pairs share larger factors only.
     low, top = np.divmod(np.concatenate((pair_key, tableless_key)), num_vars)
 
     source, target = np.concatenate((low, top)), np.concatenate((top, low))

@@ -112,7 +112,9 @@ def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = M
     count = kernels.eliminate_cheap(most_entries, widest, tuple(pool), tuple(trace))
     kernels.merge_nested(tuple(pool))
     eliminated = trace.eliminated[:count]
-    kept = np.setdiff1d(np.arange(len(pool.card)), eliminated)
+    is_kept = np.ones(len(pool.card), bool)
+    is_kept[eliminated] = False
+    kept = np.flatnonzero(is_kept)
     rest = _pack(pool, kept)
     if np.isneginf(np.maximum.reduceat(rest.log_phi, rest.structure.table_ptr[:-1])).any():
         return None  # contradicting tables were merged
