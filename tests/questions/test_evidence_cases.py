@@ -15,8 +15,9 @@ WEIGHTS = [0.25, 0.75]  # of the two states of every variable
 CASES: list[tuple[list[str] | int, Any, int | str]] = [
     (["TRUE", "FALSE"], "TRUE", 0),
     (["TRUE", "FALSE"], "FALSE", 1),
-    (["TRUE", "FALSE"], True, "has no state True; its states are TRUE, FALSE"),
-    (["TRUE", "FALSE"], np.True_, "has no state True; its states are TRUE, FALSE"),
+    (["TRUE", "FALSE"], True, 0),
+    (["TRUE", "FALSE"], np.False_, 1),
+    (["TRUE", "true"], True, "has no state True; its states are TRUE, true"),
     (["TRUE", "FALSE"], 1, "can be read as a name or as a place counted from 0; its states are TRUE, FALSE"),
     (["TRUE", "FALSE"], np.int64(0), "can be read as a name or as a place"),
     (["TRUE", "FALSE"], "true", "has no state 'true'; did you mean TRUE. its states are TRUE, FALSE"),
@@ -28,14 +29,16 @@ CASES: list[tuple[list[str] | int, Any, int | str]] = [
     (["yes", "no"], 0, "can be read as a name or as a place"),
     (["1", "2"], "1", 0),
     (["1", "2"], 1, "can be read as a name or as a place counted from 0; its states are 1, 2"),
-    (["1", "2"], np.uint8(2), "can be read as a name or as a place"),
+    (["1", "2"], np.uint8(2), 1),  # There is no place 2.
+    (["1", "2"], 1.0, "can be read as a name or as a place"),
     (["0", "1"], 0, 0),
     (["0", "1"], 1, 1),
     (["0", "1"], "1", 1),
     (["0", "1"], False, "has no state False; its states are 0, 1"),
     (["low", "high"], np.int32(1), 1),
     (["low", "high"], 2, "state 2 of variable x is out of range. The variable has 2 states"),
-    (["low", "high"], 1.0, "must be a state or one weight >= 0 for each of its 2 states"),
+    (["low", "high"], 1.0, 1),
+    (["low", "high"], 0.5, "must be a whole number or a name, found 0.5"),
     (2, 1, 1),
     (2, True, 1),
     (2, "1", "its states have no names"),
@@ -94,7 +97,7 @@ def test_pandas() -> None:
     for each in (rows, frame.to_dict("records")):
         results = ef.solve([graph, graph], evidence=each)
         assert [result.graph.evidence for result in results] == [{0: 0, 1: 2}, {0: 1, 1: 0}]
-    with pytest.raises(ef.ModelError, match="has no state True"):
-        ef.solve(graph, evidence=pd.Series({"x": True}))
+    assert ef.solve(graph, evidence=pd.Series({"x": True})).graph.evidence == {0: 0}
+    assert ef.solve(graph, evidence=pd.Series({"x": None, "y": 1.0})).graph.evidence == {1: 1}
     with pytest.raises(ef.ModelError, match="can be read as a name or as a place"):
         ef.solve(graph, evidence=pd.Series({"x": 1, "y": 0}))

@@ -26,7 +26,7 @@ RESULT = ef.solve(GRAPH, "MAR", "brute")
         (lambda x: RESULT.joint("rain", "grass").given(x), "Expected a mapping from variable to state"),
         (lambda x: ef.solve(GRAPH, evidence=[{}], targets=x), "Targets must be a list of variables"),
         (lambda x: ef.sample(GRAPH, x), "The number of samples must be a whole number"),
-        (lambda x: ef.sample(GRAPH, 2, seed=x), "the seed must be a whole number of at least 0"),
+        (lambda x: ef.sample(GRAPH, 2, seed=x), "The seed must be a whole number of at least 0"),
     ],
 )
 @pytest.mark.parametrize("odd", [np.array(3.5), "x", lambda: 1, object()], ids=["array", "text", "function", "object"])
