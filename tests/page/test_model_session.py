@@ -94,7 +94,7 @@ def test_impossible_evidence(client: Client) -> None:
         ({"solver": 3}, "the solver must be a string"),
         ({"evidence": {"9": 0}}, "There is no variable '9'; the model has 3 variables (0-2)"),
         ({"evidence": {"rain": 0}}, "There is no variable 'rain'"),
-        ({"evidence": {"0": 2}}, "variable 0 has 2 states (0-1), but the evidence gives state 2"),
+        ({"evidence": {"0": 2}}, "variable rain has 2 states (0-1), but the evidence gives state 2"),
         ({"evidence": {"0": True}}, "gives state True"),
         ({"evidence": {"0": 0.5}}, "gives state 0.5"),
         ({"evidence": [0]}, "evidence must be a JSON object"),

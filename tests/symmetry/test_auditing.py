@@ -127,8 +127,8 @@ def test_an_undeclared_violation_is_no_failure() -> None:
 
 
 def test_ties_are_set_aside_and_named() -> None:
-    """With two equal optima, 00 and 11, variables that are decoded alone cannot agree on one."""
-    tie = FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 2.0]])], name="tie")
+    """With two equal optima on a loop, 00 and 11, variables that are decoded alone cannot agree on one."""
+    tie = FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 2.0]])] * 2, name="tie")
     (row,) = audit("bp", tie, "variable assignment", trials=Trials(5), tasks=[Task.MAP])
     assert row.verdict == "undecided"
     assert not row.failed

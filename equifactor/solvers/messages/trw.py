@@ -189,7 +189,9 @@ class Reweighting:
                 graphs, constants = flat.graph_of_factor[group.factors], flat.log_phi[group.entries]
                 np.add.at(error, graphs, EPS * len(constants) * np.abs(constants) + EPS * np.abs(log_z[graphs]))
                 np.add.at(log_z, graphs, constants)
-        return np.where(np.isneginf(log_z), log_z, log_z + error + EPS * np.abs(log_z))
+        possible = ~np.isneginf(log_z)  # -inf has no rounding error.
+        log_z[possible] += error[possible] + EPS * np.abs(log_z[possible])
+        return log_z
 
 
 def draw_forests(layout: Layout, arity: IntArray, least: int, seed: int) -> tuple[list[Forest], IntArray]:
