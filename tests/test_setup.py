@@ -158,6 +158,7 @@ def test_only_entry_points_take_more_than_eight_arguments() -> None:
         "decode",
         "fit",
         "train",
+        "_train",  # the command
         "sample",
         "view",
         "pairwise_field",

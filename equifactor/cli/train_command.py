@@ -26,7 +26,7 @@ EXAMPLE = example(
 )
 
 
-def _run(
+def _train(
     kind: Annotated[
         str,
         typer.Argument(
@@ -138,4 +138,4 @@ def _with_settings(function: Callable[..., None]) -> Callable[..., None]:
     return train
 
 
-train = _with_settings(_run)
+train = _with_settings(_train)

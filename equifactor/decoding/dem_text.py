@@ -31,7 +31,7 @@ def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:
     `^`, which suggests how to decompose an error, is ignored: the targets on both sides belong to one error.
     """
     limit = _Limit(where, most_numbers(len(text)))
-    whole = _Parser(text, where).read()
+    whole = _ModelText(text, where).read()
     limit.check(whole.size, "the repeated blocks expand to")
     found = _expanded(whole, limit)
     limit.check(found.num_observables, "the observables are numbered up to")
@@ -40,12 +40,12 @@ def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:
 
 
 @dataclass
-class _Block:
+class _RepeatBlock:
     """A part of the file that is repeated, the whole file once."""
 
     count: int
     number: int  # of its first line
-    parts: list[_Block | _Instruction] = field(default_factory=list)
+    parts: list[_RepeatBlock | _Instruction] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -68,15 +68,15 @@ class _Instruction:
         return 0 if self.prior is None else 1 + len(self.detectors) + len(self.observables)
 
 
-class _Parser:
+class _ModelText:
     """A parser that reads every line once, however often it is repeated."""
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
 
-    def read(self) -> _Block:
+    def read(self) -> _RepeatBlock:
         """Return the whole file as a block."""
-        stack = [_Block(1, 1)]
+        stack = [_RepeatBlock(1, 1)]
         for number, raw in enumerate(self.text.splitlines(), start=1):
             line = raw.partition("#")[0].strip()
             if not line:
@@ -94,7 +94,7 @@ class _Parser:
                     raise self.error(number, f"expected repeat N {{, found {brief(line)}.")
                 if len(stack) > MAX_DEPTH:
                     raise self.error(number, f"blocks are nested more than {MAX_DEPTH} deep, which is not supported.")
-                block = _Block(count, number)
+                block = _RepeatBlock(count, number)
                 stack[-1].parts.append(block)
                 stack.append(block)
                 continue
@@ -198,13 +198,13 @@ def _joined(parts: list[_Errors], shift: int) -> _Errors:
     )  # fmt: skip
 
 
-def _expanded(block: _Block, limit: _Limit) -> _Errors:
+def _expanded(block: _RepeatBlock, limit: _Limit) -> _Errors:
     """Return the errors of a block after all repetitions."""
     parts: list[_Errors] = []
     lines: list[tuple[int, _Instruction]] = []  # since the last inner block, each with the shift before it
     shift = 0
     for part in block.parts:
-        if isinstance(part, _Block):
+        if isinstance(part, _RepeatBlock):
             parts.append(_of_lines(lines, limit))
             lines = []
             inner = _expanded(part, limit)

@@ -21,7 +21,7 @@ _ANSWERS = {
 }
 
 
-class Answer(Generic[T]):
+class AnswerField(Generic[T]):
     """A field of a dataclass that raises `MissingAnswerError` when it is read and its value is None.
 
     `hasattr(result, "log_z")` tells whether there is a value, and `getattr(result, "log_z", None)` returns None

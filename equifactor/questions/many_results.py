@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.status import Status, Task
-from equifactor.questions.answer_fields import Answer, HasAnswers
+from equifactor.questions.answer_fields import AnswerField, HasAnswers
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -56,10 +56,12 @@ class RowAnswer(HasAnswers):
     status: Status
     task: Task
     solver: str
-    log_z: Answer[float] = Answer()  # ln P(e) for a Bayesian network
-    marginals: Answer[dict[int | str, FloatArray]] = Answer()  # the distribution of each target, by name or number
-    assignment: Answer[IntArray] = Answer()  # [V] the state of each variable
-    log_score: Answer[float] = Answer()
+    log_z: AnswerField[float] = AnswerField()  # ln P(e) for a Bayesian network
+    marginals: AnswerField[dict[int | str, FloatArray]] = (
+        AnswerField()
+    )  # the distribution of each target, by name or number
+    assignment: AnswerField[IntArray] = AnswerField()  # [V] the state of each variable
+    log_score: AnswerField[float] = AnswerField()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -76,10 +78,10 @@ class ManyResults(HasAnswers):
     task: Task
     solver: str  # the text form of what ran
     statuses: tuple[Status, ...] = field(repr=False)  # one for each set
-    marginals: Answer[MarginalColumns] = Answer()
-    log_z: Answer[FloatArray] = Answer()  # [B]
-    assignments: Answer[IntArray] = Answer()  # [B, V]
-    log_scores: Answer[FloatArray] = Answer()  # [B]
+    marginals: AnswerField[MarginalColumns] = AnswerField()
+    log_z: AnswerField[FloatArray] = AnswerField()  # [B]
+    assignments: AnswerField[IntArray] = AnswerField()  # [B, V]
+    log_scores: AnswerField[FloatArray] = AnswerField()  # [B]
     message: str = ""
     seconds: float = 0.0
 

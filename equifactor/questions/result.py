@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
-from equifactor.questions.answer_fields import Answer, HasAnswers
+from equifactor.questions.answer_fields import AnswerField, HasAnswers
 from equifactor.show.text_tables import terminal_table
 from equifactor.solving.estimate import Estimate
 
@@ -55,10 +55,10 @@ class Result(HasAnswers, Estimate):
     graph: FactorGraph = field(repr=False)
     task: Task
     solver: str  # the text form, which parses back to the same solver
-    marginals: Answer[Marginals] = Answer()
-    log_z: Answer[float] = Answer()
-    assignment: Answer[IntArray] = Answer()
-    log_score: Answer[float] = Answer()
+    marginals: AnswerField[Marginals] = AnswerField()
+    log_z: AnswerField[float] = AnswerField()
+    assignment: AnswerField[IntArray] = AnswerField()
+    log_score: AnswerField[float] = AnswerField()
     seconds: float = 0.0
     version: str = __version__
     settings: SolveSettings | None = field(default=None, repr=False)  # the arguments of `solve`, for further questions

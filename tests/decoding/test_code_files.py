@@ -96,7 +96,7 @@ def sparse_arrays(**changed: Any) -> dict[str, Any]:
         ({"H": H, "priors": np.full((2, 2), 0.1)}, r"one for each of 4 columns"),
         ({"H": H[0], "priors": 0.1}, "two axes"),
         ({"H": 2 * H, "priors": 0.1}, "holds 2 in row 0"),
-        ({"H": H.astype(str), "priors": 0.1}, "zeros and ones"),
+        ({"H": H.astype(str), "priors": 0.1}, "must be an array of numbers"),
         ({"H": H, "priors": 0.1, "observables": H[:, :2]}, "one column per error"),
         ({"x" * 10000: H}, "expected arrays H, priors and observables, found 'xxx"),
     ],
