@@ -28,6 +28,7 @@ ROWS = "rows.jsonl"
 ANSWER = "answer"  # The field of a row that stays on disk.
 Row = dict[str, Any]
 
+_BLOCK = 2**16  # Bytes that are searched for a line break at a time. Chosen by hand.
 _BEGIN = b'{"key": '  # The beginning of every line.
 log = logging.getLogger("equifactor")
 
@@ -35,8 +36,9 @@ log = logging.getLogger("equifactor")
 class RowStore:
     """The rows of a folder by key, without marginals. `add` appends a row and returns when it is on disk.
 
-    Several processes may use one folder. Each appends whole lines under a lock, and nothing is ever removed from the
-    file. `rows` has the rows that were there at the start, and those that this object added.
+    Several processes may use one folder. Each appends whole lines under a lock. Only the holder of the lock removes
+    half a line, which a kill or a full disk left at the end of the file. `rows` has the rows that were there at the
+    start, and those that this object added.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -68,8 +70,8 @@ class RowStore:
         """Save one finished run. Raises `FormatError` if the disk is full."""
         line = json.dumps({"key": key, **_coded(row)}, allow_nan=False).encode() + b"\n"
         try:
-            with locked(self._file):
-                rest = memoryview(line if self._is_at_line_start() else b"\n" + line)
+            with locked(self._file) as alone:
+                rest = memoryview(line if self._is_at_line_start(alone) else b"\n" + line)
                 while rest:
                     rest = rest[os.write(self._file, rest) :]
                 offset = os.lseek(self._file, 0, os.SEEK_CUR) - len(line)
@@ -94,12 +96,19 @@ class RowStore:
         del row["key"]
         return row
 
-    def _is_at_line_start(self) -> bool:
-        """Return whether the file ends in a whole line; a killed process or a full disk leaves half a line."""
-        if os.lseek(self._file, 0, os.SEEK_END) == 0:
-            return True
-        os.lseek(self._file, -1, os.SEEK_END)
-        return os.read(self._file, 1) == b"\n"
+    def _is_at_line_start(self, alone: bool) -> bool:
+        """Return whether the file ends in a whole line; if no other process can write now, remove half a line first."""
+        size = end = os.lseek(self._file, 0, os.SEEK_END)
+        while end > 0:  # Look for the last line break, from the end of the file.
+            begin = max(0, end - _BLOCK)
+            os.lseek(self._file, begin, os.SEEK_SET)
+            found = os.read(self._file, end - begin).rfind(b"\n")
+            end = begin + found + 1 if found >= 0 else begin
+            if found >= 0 or not alone:
+                break
+        if alone and end < size:
+            os.ftruncate(self._file, end)
+        return alone or end == size
 
     def _note(self, offset: int, key: str, row: Row) -> None:
         self.rows.pop(key, None)  # so that the latest row comes last
