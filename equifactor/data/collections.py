@@ -128,8 +128,8 @@ def _folder(folder: str | Path | None) -> Path:
     path = Path(given)
     if path.is_file():
         raise FormatError(
-            f"{path}: expected a folder of models, found a file. Pass the folder of the file, or compare solvers on one "
-            f"model with `equifactor compare {path}`."
+            f"{path}: expected a folder of models, found a file. Pass the folder of the file, or compare solvers on "
+            f"one model with `equifactor compare {path}`."
         )
     if not path.is_dir():
         raise FormatError(f"{path}: there is no such folder. Fetch it with `equifactor download {path}`.")
