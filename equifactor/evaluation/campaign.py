@@ -7,7 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from equifactor.base.errors import ClusterError, OptionError, brief
 from equifactor.base.status import Task
@@ -102,7 +102,7 @@ def _read_instances(given: object) -> list[Instance]:
     """Return the instances of a folder, or those that are given; raise `OptionError` for anything else."""
     if isinstance(given, (str, Path)):
         return collection(given)
-    items = [given] if isinstance(given, (Instance, FactorGraph)) else as_list(given)
+    items: list[Any] | None = [given] if isinstance(given, (Instance, FactorGraph)) else as_list(given)
     wrong = given if items is None else next((i for i in items if not isinstance(i, Instance)), None)
     if items is None or wrong is not None:
         raise OptionError(
