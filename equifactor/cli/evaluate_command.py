@@ -32,7 +32,7 @@ def evaluate(
         str | None,
         typer.Argument(
             metavar="[FOLDER]",
-            help="Folder of .uai models, with an index.json for known answers; default $EQUIFACTOR_DATA.",
+            help="Folder of models in any format, with an index.json for known answers; default $EQUIFACTOR_DATA.",
         ),
     ] = None,
     collection: Collections = None,

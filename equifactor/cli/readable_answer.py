@@ -65,10 +65,20 @@ def _number(text: str) -> int | str:
 
 
 def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = None) -> str:
-    """Return an answer as a table of names; without a `query`, it lists all unobserved variables."""
+    """Return an answer as a table of names; without a `query`, it lists all unobserved variables.
+
+    The answer to PR is ln Z, with its standard error and its bounds if they are known and ln Z is not proved.
+    """
     s = graph.structure
     if result.task is Task.PR and result.answered:
-        return f"ln Z  {result.log_z:.10g}\nlog10 Z  {result.log_z / math.log(10):.10g}\n"
+        values = {"ln Z": result.log_z, "log10 Z": result.log_z / math.log(10)}
+        quality = {
+            "standard error of ln Z": result.log_z_error,
+            "lower bound of ln Z": result.lower_bound,
+            "upper bound of ln Z": result.upper_bound,
+        }
+        values |= {label: value for label, value in quality.items() if value is not None and result.gap != 0}
+        return "".join(f"{label}  {value:.10g}\n" for label, value in values.items())
     variables = graph.free_vars.tolist() if query is None else list(query)
     names = s.variable_names or [str(i) for i in range(s.num_vars)]
     rows: list[list[str]] = []

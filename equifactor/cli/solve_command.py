@@ -87,7 +87,8 @@ def solve(
     """Solve models, one after the other: marginals, ln Z or the most probable assignment.
 
     Answers are in the format of the UAI competitions (PR in log10), or JSON lines with natural logarithms. Models with
-    names are answered by a table of names on a terminal; --query and --joint always print a table of names.
+    names are answered by a table of names on a terminal, and PR by ln Z with its standard error and bounds; --query
+    and --joint always print a table of names.
 
     \b
     Exit status:
@@ -184,7 +185,8 @@ def _as_text(result: Result, query: list[int] | None, answers: AnswerWriter) -> 
     graph = result.graph
     if not result.answered:
         return ""
-    if query is not None or (_to_terminal(answers) and graph.structure.variable_names is not None):
+    has_table = result.task is Task.PR or graph.structure.variable_names is not None
+    if query is not None or (_to_terminal(answers) and has_table):
         return readable(result, graph, query)
     if result.task is Task.MAR:
         return format_mar(result.marginals)

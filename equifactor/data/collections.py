@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 INDEX = "index.json"  # The file that lists the models of a folder.
 FOLDER = "EQUIFACTOR_DATA"  # The environment variable with the default folder.
-_SUFFIXES = (".uai", ".uai.gz", ".uai.xz")
+_SUFFIXES = (".uai", ".uai.gz", ".uai.xz")  # Of the models that an index lists.
 # Collections of several families; the family of a model is its name without the number at the end.
 _MIXED = frozenset(("MAR",))
 
@@ -125,6 +126,11 @@ def _folder(folder: str | Path | None) -> Path:
             f"No folder of models is given. Pass a folder or set {FOLDER}; `equifactor download FOLDER` fetches one."
         )
     path = Path(given)
+    if path.is_file():
+        raise FormatError(
+            f"{path}: expected a folder of models, found a file. Pass the folder of the file, or compare solvers on "
+            f"one model with `equifactor compare {path}`."
+        )
     if not path.is_dir():
         raise FormatError(f"{path}: there is no such folder. Fetch it with `equifactor download {path}`.")
     return path
@@ -134,8 +140,15 @@ def _instances(folder: Path) -> list[Instance]:
     index = folder / INDEX
     found = _from_index(folder, index) if index.is_file() else _from_files(folder)
     if not found:
-        raise FormatError(f"{folder}: expected {INDEX} or model files ({' '.join(_SUFFIXES)}), found neither.")
+        known = " ".join(_model_suffixes())
+        raise FormatError(f"{folder}: expected {INDEX} or model files ({known}, also .gz and .xz), found neither.")
     return found
+
+
+def _model_suffixes() -> list[str]:
+    from equifactor.formats import FORMATS
+
+    return [suffix for f in FORMATS.values() for suffix in f.suffixes]
 
 
 def _from_index(folder: Path, index: Path) -> list[Instance]:
@@ -173,20 +186,26 @@ def _evidence(path: Path, count: int | None) -> Path | None:
 
 
 def _from_files(folder: Path) -> list[Instance]:
-    """Return one instance per model file below the folder; result files beside it are its answers."""
+    """Return one instance per model file of any format below the folder; result files beside it are its answers.
+
+    The name of a model is its file name without suffixes, or with them if two models would have the same name.
+    """
     from equifactor.formats.results import read_pr
 
+    known = frozenset(_model_suffixes())
+    paths = sorted(p for p in folder.rglob("*") if split_name(p)[1] in known and p.is_file())
+    count = Counter((p.parent, split_name(p)[0]) for p in paths)
     instances = []
-    for path in sorted(p for p in folder.rglob("*") if p.name.lower().endswith(_SUFFIXES) and p.is_file()):
-        stem = split_name(path)[0] or path.name
-        log_z = _first(path.parent, [f"{stem}.uai.PR", f"{stem}.PR"])
+    for path in paths:
+        stem, suffix = split_name(path)
+        log_z = _first(path.parent, [f"{stem}{suffix}.PR", f"{stem}.PR"])
         instances.append(
             Instance(
                 path.parent.name if path.parent != folder else folder.resolve().name,
-                stem,
+                stem if stem and count[path.parent, stem] == 1 else path.name,
                 path,
-                _first(path.parent, [f"{stem}.uai.evid", f"{stem}.evid"]),
-                _first(path.parent, [f"{stem}{mid}.MAR{end}" for mid in ("", ".uai") for end in ("", ".gz")]),
+                _first(path.parent, [f"{stem}{suffix}.evid", f"{stem}.evid"]),
+                _first(path.parent, [f"{stem}{mid}.MAR{end}" for mid in ("", suffix) for end in ("", ".gz")]),
                 {} if log_z is None else {"log_z": read_pr(log_z)},
             )
         )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from equifactor.base.files import PathLike
     from equifactor.base.typing import IntArray
 
+PASS_PRIOR = "Pass a probability such as 0.01 as the prior (--prior 0.01 on the command line)."
 _EXPECTED = "expected an archive of arrays as numpy.savez or scipy.sparse.save_npz writes it"
 
 
@@ -34,7 +35,7 @@ def read_npz(path: PathLike, where: str, prior: float | None) -> ErrorModel:
         )
     if "priors" not in arrays and prior is None:
         lacks = "the archive has no array `priors`" if "H" in arrays else "a matrix has no probabilities"
-        raise OptionError(f"{where}: {lacks}. Pass the probability of an error as prior.")
+        raise OptionError(f"{where}: {lacks}. {PASS_PRIOR}")
     p: Any = arrays.get("priors", prior)
     if "priors" in arrays and p.dtype.kind not in "biuf":
         raise FormatError(f"{where}: the array `priors` must hold probabilities, found values of type {p.dtype}.")

@@ -11,7 +11,7 @@ from equifactor.base.errors import FormatError, OptionError
 from equifactor.base.options import did_you_mean
 from equifactor.decoding.alist_text import parse_alist
 from equifactor.decoding.bicycle import BICYCLES, bicycle_code
-from equifactor.decoding.code_arrays import read_npz
+from equifactor.decoding.code_arrays import PASS_PRIOR, read_npz
 from equifactor.decoding.dem_text import parse_dem
 from equifactor.decoding.error_model import ErrorModel
 
@@ -52,14 +52,13 @@ def _of_file(path: PathLike, basis: str | None, prior: float | None) -> ErrorMod
     if str(path) in BICYCLES:
         _refuse_basis(basis, where)
         if prior is None:
-            raise OptionError(
-                f"{where}: the code needs the probability of an error on a qubit. Pass prior=0.01 or the like."
-            )
+            raise OptionError(f"{where}: the code needs the probability of an error on a qubit. {PASS_PRIOR}")
         return bicycle_code(str(path), prior)
     if suffix not in SUFFIXES:
         near = did_you_mean(str(path), BICYCLES)
         raise FormatError(
-            f"{where}: the suffix does not name a format of codes; {near}known suffixes are {', '.join(SUFFIXES)}."
+            f"{where}: this is neither a code of this package nor a file of a known format; {near}codes are "
+            f"{', '.join(BICYCLES)}, and suffixes of files are {', '.join(SUFFIXES)}."
         )
     if suffix == ".npz":
         _refuse_basis(basis, where)
@@ -69,9 +68,7 @@ def _of_file(path: PathLike, basis: str | None, prior: float | None) -> ErrorMod
         _refuse_basis(basis, where)
         row, column, shape = parse_alist(text, where)
         if prior is None:
-            raise OptionError(
-                f"{where}: an .alist file has no probabilities. Pass the probability of an error as prior."
-            )
+            raise OptionError(f"{where}: an .alist file has no probabilities. {PASS_PRIOR}")
         none = np.zeros(0, np.int64)
         return ErrorModel.of_edges((shape[0], 0), np.full(shape[1], prior), (column, row), (none, none))
     return _of_text(text, suffix, where, basis)

@@ -7,11 +7,11 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from equifactor.base.errors import ClusterError
+from equifactor.base.errors import ClusterError, OptionError, brief
 from equifactor.base.status import Task
-from equifactor.data import Instance
+from equifactor.data import Instance, collection
 from equifactor.evaluation.jobs import MEMORY, Job, make_jobs
 from equifactor.evaluation.measures import score
 from equifactor.evaluation.provenance import provenance
@@ -19,6 +19,9 @@ from equifactor.evaluation.references import FILE, Reference, computed_reference
 from equifactor.evaluation.row_store import ANSWER, Row, RowStore, write_results
 from equifactor.evaluation.worker import CHANGED
 from equifactor.evaluation.worker_pool import LOST, run_jobs
+from equifactor.graph import FactorGraph
+from equifactor.graph.reading.inputs import as_list
+from equifactor.solving.solver import Solver
 from equifactor.workers.code_version import code_version
 
 if TYPE_CHECKING:
@@ -40,9 +43,9 @@ class RunOptions(TypedDict, total=False):
 
 
 def evaluate(
-    instances: Sequence[Instance],
+    instances: Sequence[Instance] | str | Path,
     task: str,
-    solvers: Sequence[str],
+    solvers: str | Sequence[str],
     folder: str | Path,
     *,
     time_limit: float | None = 20.0,
@@ -63,9 +66,9 @@ def evaluate(
     written.
 
     Args:
-        instances: the models, as `equifactor.data.collection` returns them.
+        instances: a folder of models, or some of its models, as `equifactor.data.collection` returns them.
         task: "MAR", "PR" or "MAP".
-        solvers: the text forms of the solvers.
+        solvers: the text form of one solver or of several.
         folder: the folder for the results; it is created if it is missing.
         time_limit: seconds per instance; None means no limit.
         seed: the seed of solvers that draw random numbers.
@@ -80,6 +83,8 @@ def evaluate(
         reference_limit: seconds per instance for that solver; None means no limit.
         progress: a function that is called as `progress(done, total, note)`.
     """
+    instances = _read_instances(instances)
+    solvers = [solvers] if isinstance(solvers, (str, Solver)) else solvers
     jobs = make_jobs(instances, task, solvers, time_limit, seed, memory_limit)
     asked = [] if reference == FILE else [reference]
     exact = make_jobs(instances, task, asked, reference_limit, seed, memory_limit)
@@ -91,6 +96,21 @@ def evaluate(
         about = {"seed": seed, "processes": processes, "cluster": cluster is not None, "reference": reference}
         write_results(store.folder, rows, {**provenance(), **about})
     return rows
+
+
+def _read_instances(given: object) -> list[Instance]:
+    """Return the instances of a folder, or those that are given; raise `OptionError` for anything else."""
+    if isinstance(given, (str, Path)):
+        return collection(given)
+    items: list[Any] | None = [given] if isinstance(given, (Instance, FactorGraph)) else as_list(given)
+    wrong = given if items is None else next((i for i in items if not isinstance(i, Instance)), None)
+    if items is None or wrong is not None:
+        raise OptionError(
+            "evaluate reads models from files. Pass a folder, or a list of its models from "
+            f"equifactor.data.collection(FOLDER); found {brief(wrong)}. Save a graph with equifactor.write_graph, or "
+            "compare solvers on it with equifactor.compare(graph, solvers)."
+        )
+    return items
 
 
 def complete(

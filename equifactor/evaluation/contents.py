@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equifactor.base.errors import FormatError
-from equifactor.base.files import read_chunks
+from equifactor.base.files import read_chunks, split_name
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
@@ -24,12 +24,14 @@ _SETTLED = 2.0
 def content_of(instance: Instance) -> str:
     """Return a hash of the decompressed model and evidence: `g.uai` and `g.uai.gz` with equal text are one model.
 
+    The text of another format is another model, because `.lg` files hold logarithms of what `.uai` files hold.
     A file that cannot be read is identified by its path and the error. The cost is that of reading the files once,
     which takes a small part of the time of parsing the model.
     """
     try:
         evidence = "none" if instance.evidence_path is None else file_content(instance.evidence_path)
-        both = f"{file_content(instance.path)} {evidence}"
+        suffix = split_name(instance.path)[1].removeprefix(".uai")
+        both = f"{file_content(instance.path)} {evidence} {suffix}".rstrip()
     except FormatError as error:
         return f"{UNREADABLE} {instance.path}: {error}"
     return f"{PREFIX} {hashlib.blake2b(both.encode(), digest_size=20).hexdigest()}"

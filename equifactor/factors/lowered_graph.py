@@ -20,6 +20,7 @@ from equifactor.kernels.pointers import picked
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray, Semiring
+    from equifactor.graph.structured_factor import StructuredFactor
     from equifactor.solving.estimate import Estimate
 
 _MAX_ENTRIES = 2**28  # Largest number of table entries after lowering: 2 GiB.
@@ -103,6 +104,7 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
     builder = LoweredBuilder(_MAX_ENTRIES, int(np.diff(rows.value_ptr)[is_table].sum()))
     for number, places in by_kind(rows):
         if number != TABLE and not (keep_compiled and kind_class(number).has_kernels):
+            builder.advice = _advice(kind_class(number))
             kind_class(number).lower_into(builder, rows.take(places), semiring)
     new = builder.finish()
     card = np.concatenate((s.card, new.aux_card))
@@ -138,6 +140,16 @@ def lower_all(
             lowered = replace(lowered, graph=shared)
         answers.append(lowered)
     return answers
+
+
+def _advice(cls: type[StructuredFactor]) -> str:
+    """Return what to do if factors of this class are too large for dense tables."""
+    if cls.has_kernels:
+        return "Choose a solver that takes them as they are, such as bp."
+    return (
+        f"The kind {cls.kind} has no compiled kernels, so every solver needs these tables. Use factors over fewer "
+        f"variables, or let lower_into of the class {cls.__name__} add smaller tables."
+    )
 
 
 def _names(s: Structure, num_vars: int) -> tuple[str, ...] | None:

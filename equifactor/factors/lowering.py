@@ -38,10 +38,13 @@ class LoweredBuilder:
     Args:
         limit: the most entries that all tables together may have; one more raises `ModelError` before it is made.
         entries: the number of entries that exist already.
+
+    `advice` is the end of that error: what to do about the factors that are being added.
     """
 
     def __init__(self, limit: int, entries: int = 0) -> None:
         self._limit, self._entries = limit, entries
+        self.advice = ""
         self._arity: list[IntArray] = []
         self._scopes: list[IntArray] = []
         self._tables: list[FloatArray] = []
@@ -54,7 +57,7 @@ class LoweredBuilder:
         if total > self._limit:
             raise ModelError(
                 f"In dense tables the factors would have at least 2^{np.log2(total):.1f} entries, and at most "
-                f"2^{np.log2(self._limit):.0f} are allowed. Choose a solver that takes them as they are, such as bp."
+                f"2^{np.log2(self._limit):.0f} are allowed. {self.advice}".rstrip()
             )
 
     def auxiliary(self, card: IntArray) -> IntArray:

@@ -151,6 +151,22 @@ class FactorGraph:
         return self.structure.num_factors
 
     @property
+    def variable_names(self) -> tuple[str, ...] | None:
+        """The names of the variables in order; None if they have no names."""
+        return self.structure.variable_names
+
+    @property
+    def state_names(self) -> tuple[tuple[str, ...] | None, ...] | None:
+        """The names of the states of each variable; None for a variable, or for all, whose states have no names."""
+        return self.structure.state_names
+
+    @property
+    def variables(self) -> dict[int | str, tuple[int | str, ...]]:
+        """The states of each variable, both by name or, without names, by number; a new dictionary at each call."""
+        names: Sequence[int | str] = self.structure.variable_names or range(self.num_vars)
+        return {name: tuple(self.structure.states_of(i)) for i, name in enumerate(names)}
+
+    @property
     def free_vars(self) -> IntArray:
         """The variables that are not observed, in order."""
         return np.arange(self.num_vars) if self.observed is None else np.flatnonzero(self.observed < 0)

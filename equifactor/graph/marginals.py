@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from equifactor.graph.reading.inputs import variable_number
 from equifactor.kernels.pointers import ptr_of
+from equifactor.show.text_tables import aligned, shown
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
 
 
+_SHOWN = 20  # Variables that `print` shows at most. Chosen by hand.
+
+
 class Marginals(Sequence["FloatArray"]):
     """One probability vector per variable: `m[3]` is `p(X_3 = .)`; a sequence of numpy views.
 
     `values [X]` holds them one after the other and `ptr [V+1]` says where each begins. Those of a `Result` know the
-    names of the variables: `m["rain"]`.
+    names of the variables: `m["rain"]`. `print(m)` shows a table, and `m.items()` yields names with vectors.
     """
 
     __slots__ = ("ptr", "structure", "values")
@@ -55,6 +60,20 @@ class Marginals(Sequence["FloatArray"]):
         if not 0 <= i < len(self):
             raise IndexError(f"variable {index} is out of range. There are {len(self)} variables.")
         return self.values[self.ptr[i] : self.ptr[i + 1]]
+
+    def items(self) -> Iterator[tuple[int | str, FloatArray]]:
+        """Yield each variable with its probabilities, by name or, without names, by number."""
+        names = self.structure.variable_names if self.structure else None
+        return zip(names or range(len(self)), self, strict=True)
+
+    def __str__(self) -> str:
+        """Return a table of variables, states and probabilities; it shows the first variables of a large graph."""
+        rows: list[tuple[str, str, str]] = [("variable", "state", "probability")]
+        for i, (name, p) in enumerate(itertools.islice(self.items(), _SHOWN)):
+            states = self.structure.states_of(i) if self.structure else range(len(p))
+            rows += [("" if k else str(name), str(states[k]), shown(x)) for k, x in enumerate(p.tolist())]
+        more = f"\n.. and {len(self) - _SHOWN} more variables" if len(self) > _SHOWN else ""
+        return aligned(rows, right=(2,), rule=True) + more
 
     def __repr__(self) -> str:
         return f"Marginals({len(self)} variables, {len(self.values)} states)"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from equifactor.base.errors import EquifactorError, ModelError, OptionError, brief
+from equifactor.base.errors import EquifactorError, MissingPackageError, ModelError, OptionError, brief
 from equifactor.base.run_context import check_run
 from equifactor.base.status import Status, Task
 from equifactor.graph.factor_graph import FactorGraph
@@ -46,9 +47,9 @@ def compare(
         seed: for solvers that draw random numbers.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
 
-    A solver that fails has a row that says why, and the comparison goes on. A run of less than 5 s is repeated, and
-    the table shows the time of the second run, without imports and compilation. Ctrl-C keeps the answers so far and
-    leaves the other solvers out.
+    A misspelt solver raises `OptionError`. A solver that fails has a row that says why, and the comparison goes on.
+    A run of less than 5 s is repeated, and the table shows the time of the second run, without imports and
+    compilation. Ctrl-C keeps the answers so far and leaves the other solvers out.
 
     Examples:
         >>> import equifactor as ef
@@ -66,6 +67,9 @@ def compare(
     check_run(time_limit, seed, progress)
     given = graph if evidence is None else graph.condition(evidence)
     chosen, against = _with_reference(_titled(solvers), reference)
+    for solver in chosen.values():
+        with contextlib.suppress(MissingPackageError):  # this is a row of the table
+            parse_solver(solver)
     settings = {"time_limit": time_limit, "seed": seed}
     rows: list[ComparedSolver] = []
     with bar(progress, "compare") as report:
@@ -112,7 +116,6 @@ def _with_reference(
         raise OptionError(f"The reference must be a solver or a Result, found {brief(reference)}.")
     if str(reference) in solvers:
         return solvers, str(reference)
-    parse_solver(reference)  # Raise for a misspelt reference: without it there is nothing to compare with.
     return {str(reference): reference, **solvers}, str(reference)
 
 

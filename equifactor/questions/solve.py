@@ -219,6 +219,8 @@ def parse_task(task: str) -> Task:
         text = f"There is no task {brief(task)}. The tasks are {known}."
         if _is_solver(task):
             text += f" {task} is a solver: write solver={brief(task)}, or --solver on the command line."
+        elif is_mapping(task):
+            text += f" A mapping of observed states is evidence: write evidence={brief(task)}."
         raise OptionError(text)
     return Task(name)
 

@@ -167,3 +167,12 @@ def test_shots_of_stim_with_one_basis(command, tmp_path: Path) -> None:
     assert (tmp_path / "flips.01").read_text().split() == [str(int(f)) for f in flips[:, 0]]
     (tmp_path / "kept.01").write_text("".join("".join(map(str, row)) + "\n" for row in shots[:, kept]))
     assert command("decode", "memory.stim", "kept.01", "--basis", "X").out == (tmp_path / "flips.01").read_text()
+
+
+def test_what_a_code_needs_is_named_as_in_the_command(command) -> None:
+    ran = command("decode", "bb72", "--sample", "100")
+    assert ran.status == 2
+    assert "--prior 0.01 on the command line" in ran.err
+    ran = command("decode", "steane", "--sample", "100")
+    assert ran.status == 3
+    assert "codes are bb72, bb90, bb108, bb144, bb288, and suffixes of files are .dem" in ran.err

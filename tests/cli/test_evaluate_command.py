@@ -47,6 +47,7 @@ def test_a_folder_without_answers_is_scored_by_a_solver(command, models: Path) -
     ("arguments", "status", "message"),
     [
         (["evaluate", "nowhere"], 3, "no such folder"),
+        (["evaluate", "models/g0.uai"], 3, "expected a folder of models, found a file"),
         (["evaluate"], 2, "EQUIFACTOR_DATA"),
         (["evaluate", "models", "--collection", "MAR"], 2, "no collection 'MAR'"),
         (["evaluate", "models", "--solver", "nope"], 2, "no solver 'nope'"),

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, read_graph, solve
+from equifactor import FactorGraph, Result, read_graph, solve, write_graph
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.cli.readable_answer import parse_evidence, parse_query, readable
+from equifactor.generators import ising_grid
 
 LAWN = Path(__file__).parents[2] / "examples" / "lawn.py"
 
@@ -92,6 +93,21 @@ def test_other_answers(lawn: FactorGraph) -> None:
     assert readable(solve(lawn, "MAP", "brute"), lawn, [0, 3]).splitlines()[-1].split() == ["lawn", "dry"]
     tiny = FactorGraph([2], [([0], [1.0, 1e-9])])
     assert "1.00e-09" in readable(solve(tiny, "MAR", "brute"), tiny)
+
+
+def test_ln_z_on_a_terminal_has_its_bounds_and_error(
+    command, lawn: FactorGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_graph(ising_grid(3, 3, seed=1), "grid.uai")
+    assert command("solve", "grid.uai", "--task", "PR", "--solver", "trw").out.startswith("PR\n")
+    monkeypatch.setattr("equifactor.cli.solve_command._to_terminal", lambda _: True)
+    out = command("solve", "grid.uai", "--task", "PR", "--solver", "trw").out
+    assert [line.partition("  ")[0] for line in out.splitlines()] == ["ln Z", "log10 Z", "upper bound of ln Z"]
+    quality = {"log_z_error": 0.25, "lower_bound": -1.0, "upper_bound": 1.0}
+    estimate = Result.of({**vars(solve(lawn, "PR", "brute")), **quality})
+    assert readable(estimate, lawn).splitlines()[2:] == [
+        "standard error of ln Z  0.25", "lower bound of ln Z  -1", "upper bound of ln Z  1"
+    ]  # fmt: skip
 
 
 def test_a_joint_by_name(command, lawn: FactorGraph) -> None:

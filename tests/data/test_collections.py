@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equifactor import FormatError, OptionError, solve
+from equifactor import FactorGraph, FormatError, OptionError, solve
 from equifactor.data import collection, collection_names
 from equifactor.formats import write_evidence, write_graph
 from equifactor.formats.results import write_mar, write_pr
@@ -101,6 +101,28 @@ def test_any_folder_of_models_will_do(tmp_path: Path) -> None:
     assert two.log_z is None
     assert two.collection == "sub"
     assert two.graph().evidence == {1: 0}
+
+
+def test_a_folder_may_hold_models_of_all_formats(tmp_path: Path) -> None:
+    graph = FactorGraph({"rain": ["no", "yes"], "lawn": ["dry", "wet"]}, [(["rain"], [0.8, 0.2]),
+                        (["rain", "lawn"], [[0.9, 0.1], [0.2, 0.8]])])  # fmt: skip
+    for name in ("lawn.bif", "garden.xdsl.gz", "lawn.uai", "notes.txt"):
+        if name == "notes.txt":
+            (tmp_path / name).write_text("not a model")
+        else:
+            write_graph(graph, tmp_path / name)
+    write_evidence({1: 1}, tmp_path / "lawn.bif.evid")
+    garden, lawn_bif, lawn_uai = collection(tmp_path)
+    assert [i.name for i in (garden, lawn_bif, lawn_uai)] == ["garden", "lawn.bif", "lawn.uai"]
+    assert lawn_bif.graph().evidence == {1: 1}
+    assert lawn_uai.evidence_path is None
+    assert garden.graph().num_vars == 2
+
+
+def test_a_file_is_not_a_folder(tmp_path: Path) -> None:
+    write_graph(ising_grid(2, 2, seed=1), tmp_path / "one.uai")
+    with pytest.raises(FormatError, match=r"one\.uai: expected a folder of models, found a file\. Pass the folder"):
+        collection(tmp_path / "one.uai")
 
 
 def test_evidence_that_the_index_does_not_count_is_found(folder: Path) -> None:

@@ -203,7 +203,7 @@ def test_bad_alists_are_one_sentence(text: str, message: str) -> None:
 
 def test_unknown_and_broken_files(tmp_path: Path) -> None:
     (tmp_path / "code.txt").write_text("1")
-    with pytest.raises(FormatError, match=r"known suffixes are \.dem"):
+    with pytest.raises(FormatError, match=r"codes are bb72, bb90, .* suffixes of files are \.dem"):
         read_code(tmp_path / "code.txt")
     (tmp_path / "code.npz").write_bytes(b"nothing")
     with pytest.raises(FormatError, match=r"numpy\.savez"):

@@ -10,10 +10,11 @@ import textwrap
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from equifactor import solve
+from equifactor import OptionError, solve
 from equifactor.base.files import write_text
 from equifactor.base.status import Task
 from equifactor.data import Instance
@@ -21,6 +22,7 @@ from equifactor.evaluation import evaluate
 from equifactor.evaluation.summary import tables
 from equifactor.evaluation.worker_pool import Worker
 from equifactor.formats.results import write_mar
+from equifactor.generators import ising_grid
 from equifactor.workers.code_version import code_version
 
 
@@ -29,6 +31,18 @@ def test_no_score_where_the_right_answer_is_not_known(instances: list[Instance],
     assert row["answered"]
     assert (row["score"], row["reference"]) == (None, None)
     assert "error" not in row
+
+
+def test_a_folder_and_one_solver_as_text(instances: list[Instance], tmp_path: Path) -> None:
+    rows = evaluate(instances[0].path.parents[1], "PR", "brute", tmp_path / "out", time_limit=5.0)
+    assert [(r["instance"], r["solver"]) for r in rows] == [(f"g{n}", "brute") for n in range(3)]
+
+
+@pytest.mark.parametrize("given", [ising_grid(2, 2), [ising_grid(2, 2)], ["model.uai"], 3])
+def test_models_that_are_not_in_files_are_refused(given: Any, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"Pass a folder, or a list of its models from equifactor\.data\.collection"):
+        evaluate(given, "MAR", ["bp"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_rows_files_and_table(instances: list[Instance], tmp_path: Path) -> None:

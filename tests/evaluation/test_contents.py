@@ -20,6 +20,12 @@ def test_a_packed_file_is_its_text(tmp_path: Path) -> None:
     assert len(contents) == 1
 
 
+def test_the_format_counts(tmp_path: Path) -> None:
+    for name in ("a.uai", "b.lg"):  # equal text, but .lg files hold logarithms
+        write_text(tmp_path / name, TEXT)
+    assert len({content_of(Instance("x", p.name, p)) for p in tmp_path.iterdir()}) == 2
+
+
 def test_evidence_and_every_change_count(tmp_path: Path) -> None:
     write_text(tmp_path / "a.uai", TEXT)
     plain = Instance("x", "a", tmp_path / "a.uai")

@@ -144,6 +144,14 @@ def test_a_kind_takes_its_number_along_to_other_processes(tmp_path: Path) -> Non
     assert done.stdout.strip() == "AllDifferent(log_value=-1.0)"
 
 
+@pytest.mark.parametrize("solver", ["bp", "exact"])
+def test_no_solver_is_advised_for_a_kind_without_kernels(toy: Any, solver: str) -> None:
+    graph = ef.FactorGraph([9] * 9, [(range(9), toy())])
+    with pytest.raises(ef.ModelError, match="kind all_different has no compiled kernels") as raised:
+        ef.solve(graph, "MAR", solver)
+    assert "such as bp" not in str(raised.value)
+
+
 def test_errors_of_registration(toy: Any) -> None:
     with pytest.raises(ef.OptionError, match=r"derives from equifactor.factors.StructuredFactor"):
         ef.factors.register_kind(int)  # type: ignore[type-var]

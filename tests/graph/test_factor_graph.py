@@ -405,3 +405,21 @@ class TestNewGraphs:
         assert FactorGraph([2] * 200).num_joint_states == 2**200
         assert FactorGraph([2, 5, 3, 5]).condition({1: 0}).num_joint_states == 30
         assert FactorGraph([3] * 10**6).num_joint_states == 3 ** (10**6)  # the product takes 14 s term by term
+
+
+def test_names_of_variables_and_states() -> None:
+    named = FactorGraph({"rain": 2, "grass": ["dry", "wet"]})
+    assert named.variable_names == ("rain", "grass")
+    assert named.state_names == (None, ("dry", "wet"))
+    assert named.variables == {"rain": (0, 1), "grass": ("dry", "wet")}
+    plain = FactorGraph([2, 3])
+    assert (plain.variable_names, plain.state_names) == (None, None)
+    assert plain.variables == {0: (0, 1), 1: (0, 1, 2)}
+
+
+def test_the_form_of_evidence_is_shown_with_names() -> None:
+    named = FactorGraph({"rain": ["no", "yes"], "grass": ["dry", "wet"]})
+    with pytest.raises(ModelError, match=r"such as \{'rain': 'yes'\}, found 'grass=wet'"):
+        named.condition("grass=wet")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"such as \{0: 1\}, found '0=1'"):
+        FactorGraph([2]).condition("0=1")  # type: ignore[arg-type]

@@ -43,6 +43,21 @@ def test_repr_and_pickle(ragged: Marginals) -> None:
     np.testing.assert_array_equal(again.ptr, ragged.ptr)
 
 
+def test_print_shows_a_table(ragged: Marginals) -> None:
+    assert str(ragged).splitlines() == [
+        "variable  state  probability",
+        "----------------------------",
+        "0         0         0.500000",
+        "          1         0.500000",
+        "1         0         1.000000",
+        "2         0         0.200000",
+        "          1         0.300000",
+        "          2         0.500000",
+    ]
+    assert str(Marginals.from_list([[1.0]] * 25)).endswith("19        0         1.000000\n.. and 5 more variables")
+    assert str(Marginals.from_list([])).startswith("variable")
+
+
 class TestByName:
     @pytest.fixture
     def marginals(self) -> Marginals:
@@ -57,6 +72,16 @@ class TestByName:
         assert len(marginals) == len(list(marginals)) == 2
         assert len(marginals[:1]) == 1
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(marginals))["rain"], marginals["rain"])
+
+    def test_table_and_items_have_names(self, marginals: Marginals, ragged: Marginals) -> None:
+        assert str(marginals).splitlines()[2:] == [
+            "rain      0         0.300000",
+            "          1         0.700000",
+            "grass     dry       0.400000",
+            "          wet       0.600000",
+        ]
+        assert {name: p.round(3).tolist() for name, p in marginals.items()} == {"rain": [0.3, 0.7], "grass": [0.4, 0.6]}
+        assert [name for name, _ in ragged.items()] == [0, 1, 2]
 
     def test_conditioned_and_in_a_batch(self, marginals: Marginals) -> None:
         graph = FactorGraph({"a": 1, "b": 2, "c": 2}, [(["b", "c"], [[0, 1], [1, 1]])])  # reduced before it is solved

@@ -61,6 +61,7 @@ def test_mpe_is_map(pair: FactorGraph) -> None:
         ({"task": "MMAP"}, r"no task 'MMAP'\. The tasks are .*assignment\)\.$"),
         ({"task": "bp"}, r"no task 'bp'\. .* bp is a solver: write solver='bp', or --solver"),
         ({"task": "bp(damping=0.5)"}, r"write solver='bp\(damping=0\.5\)'"),
+        ({"task": {0: 1}}, r"no task \{0: 1\}\. .* is evidence: write evidence=\{0: 1\}"),
         ({"time_limit": -1}, "time limit"),
         ({"time_limit": float("nan")}, "time limit"),
         ({"time_limit": "1"}, "The time limit must be a number of seconds >= 0, found '1'"),

@@ -306,6 +306,40 @@ def test_an_error_of_a_plugin_is_not_our_bug(folder: Path, capsys: pytest.Captur
     assert "other returned [0.5, 0.5]; expected an equifactor.solvers.Estimate" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("assignment=np.zeros(3, int)", "one state for each of the 4 variables, found shape (3,)."),
+        ("assignment=np.full(4, 7)", "State 7 of variable 0 is out of range."),
+        ("assignment=np.zeros(4)", "must hold whole numbers, found dtype float64."),
+        ("assignment=np.zeros((1, 4), int).tolist() * 2", "An assignment must have one axis."),
+        ("marginals=Marginals.from_list([[0.5, 0.5]])", "marginals of 1 variables; expected one vector for each of 4."),
+        ("marginals=Marginals.from_list([[1]] * 4)", "marginals with 1 numbers for variable 0; expected 2, one for"),
+        ("marginals=[[0.5, 0.5]] * 4", "marginals as an object of type list; expected equifactor.answers.Marginals"),
+        ("marginals=np.zeros(8)", "marginals as an object of type ndarray; expected equifactor.answers.Marginals"),
+        ("status='converged'", "the status 'converged'; expected an equifactor.Status."),
+    ],
+)
+def test_a_wrong_answer_of_a_plugin_is_not_our_bug(
+    folder: Path, capsys: pytest.CaptureFixture[str], body: str, words: str
+) -> None:
+    ef.write_graph(ef.generators.ising_grid(2, 2), "four.uai")
+    text = uniform(body=f"return Estimate(**{{'status': Status.CONVERGED, **dict({body})}})")
+    (folder / "mine.py").write_text("import numpy as np\n" + text)
+    assert main(["solve", "four.uai", "--plugin", "mine.py", "--solver", "flat"]) == 3
+    said = capsys.readouterr().err
+    assert "mine.py:Uniform: flat returned " in said
+    assert words in said
+
+
+def test_nan_of_a_plugin_is_a_status(folder: Path) -> None:
+    (folder / "mine.py").write_text(uniform(body=BODY.replace("1 / d", "float('nan')")))
+    plugins.load_file("mine.py")
+    found = ef.solve(ef.generators.ising_grid(2, 2), "MAR", "flat")
+    assert found.status is ef.Status.NON_FINITE
+    assert found.message.endswith("mine.py:Uniform: flat returned marginals that are not finite.")
+
+
 def test_installed_packages_cost_nothing_where_nobody_asks(folder: Path) -> None:
     program = (
         "import sys, equifactor as ef\nef.solve(ef.generators.ising_grid(2, 2), 'MAR', 'bp')\n"

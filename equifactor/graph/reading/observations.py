@@ -66,7 +66,9 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
             "Use `solve(graph, evidence=frame)` to ask about all rows."
         )
     if not is_mapping(given):
-        raise ModelError(f"{what} must be a mapping from variable to state such as {{0: 1}}, found {brief(given)}.")
+        raise ModelError(
+            f"{what} must be a mapping from variable to state such as {_example(structure)}, found {brief(given)}."
+        )
     found: dict[int, Any] = {}
     keys: dict[int, object] = {}
     for key, value in cast("Mapping[Any, Any]", given).items():
@@ -80,6 +82,13 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
             )
         keys[i], found[i] = key, value
     return found
+
+
+def _example(structure: Structure) -> str:
+    """Return evidence on the first variable as a user would type it, with the names of the graph if it has names."""
+    if structure.variable_names is None or not structure.num_vars:
+        return "{0: 1}"
+    return brief({structure.variable_name(0): structure.states_of(0)[-1]})
 
 
 def named(structure: Structure, variable: Variable) -> int:

@@ -210,8 +210,9 @@ def _variable(s: Structure, column: Column) -> int:
         return named(s, name)
     except ModelError as error:
         index = " (an index, which to_csv(.., index=False) of pandas leaves out)" if name in ("", "Unnamed: 0") else ""
+        wanted = "" if s.variable_names else "Columns must be called by the numbers of the variables, counted from 0. "
         raise ModelError(
-            f"{column.source}: column {column.name!r}{index}: {error} Rename it or leave it out."
+            f"{column.source}: column {column.name!r}{index}: {error} {wanted}Rename the column or leave it out."
         ) from None
 
 

@@ -118,6 +118,7 @@ def test_a_variable_without_a_column_is_hidden() -> None:
         (GRAPH, Frame({"": [0, 1], "rain": [0, 1]}), r"an index, which to_csv\(.., index=False\) of pandas leaves out"),
         (PLAIN, {"rain": [0]}, "column 'rain': The model has no variable 'rain'; the variables have no names"),
         (PLAIN, {"0": [0], 0: [1]}, "two columns, '0' and 0, are of variable 0"),
+        (PLAIN, {"rain": [0]}, "Columns must be called by the numbers of the variables, counted from 0. Rename"),
         (PLAIN, {"2": [0]}, "column '2': The model has no variable 2"),
         (GRAPH, {"rain": ["no"], "grass": ["dry", "wet"]}, "different lengths, from 1 to 2 rows"),
         (GRAPH, {"rain": "no"}, "Column rain of the data must be a list of values"),
