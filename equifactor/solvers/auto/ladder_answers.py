@@ -66,8 +66,10 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
     weight = Q / (Q + S)  # The weight of the sampler.
     gap = _values(q.estimate.marginals) - s
     mixed = s + (1.0 - weight) * gap
-    # Where the other answer is farther from the sampler than on average, its error is larger as well.
-    errors = np.sqrt((weight * se) ** 2 + (1.0 - weight) ** 2 * np.maximum(Q, gap**2))
+    # The other answer may be closer to the sampler than to the truth, so that half of the distance counts as its error.
+    # Where it is farther from the sampler than on average, its error is larger as well.
+    own = np.maximum(max(Q, _UNSURE_SHARE * distance[n]), gap**2)
+    errors = np.sqrt((weight * se) ** 2 + (1.0 - weight) ** 2 * own)
     ptr = sampled.estimate.marginals.ptr  # type: ignore[union-attr]
     error = math.sqrt(Q * S / (Q + S))
     if log_z["log_z_error"] is None:  # The error of ln Z is about the sum of those of all variables.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.solvers.sampling.diagnostics import split_r_hat
-from equifactor.solvers.sampling.running_batches import squared_errors, widened
+from equifactor.solvers.sampling.running_batches import UNSEEN, squared_errors, widened
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -96,7 +96,8 @@ class CutsetLogZ:
         r_hat = split_r_hat(total, squares, kept.shape[1])
         means = total / kept.shape[1]
         variance = float(widened(squared_errors(means), means.mean(axis=0), r_hat)[0])
-        error = max(math.sqrt(variance) / mean, _unseen(given) - float(top) - math.log(mean))
+        rare = UNSEEN / (self._chains.fresh * p.size)  # States b that no chain has met, as for marginals.
+        error = max(math.hypot(math.sqrt(variance) / mean, rare), _unseen(given) - float(top) - math.log(mean))
         return LogZ(self._best - float(top) - math.log(mean), error)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _MOST = 64  # Batches at most; then pairs of batches are joined. Chosen by hand.
 _MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
 _UNMIXED_SHARE = 0.5  # The squared error of unmixed chains over their variance; measured on strips, which are known.
-_UNSEEN = 1.5  # Two standard errors of a state that N draws have not met are 3 / N, by the rule of three.
+UNSEEN = 1.5  # Two standard errors of a state that N draws have not met are 3 / N, by the rule of three.
 _LONG_BATCHES = 4  # Batches of each chain in the estimate of errors from long batches. Chosen by hand.
 # Quantiles (97.5 %) of Student's distribution with 2, 3, .. degrees of freedom; the last is that of the normal. For two
 # chains, with one degree of freedom, the first is used: their batches tell more than their means.
@@ -98,7 +98,7 @@ class RunningBatches:
         r_hat, mixed = split_r_hat(total, squares, self.length), squared_errors(means)
         effective = effective_samples(mean, mixed)
         draws = self._fresh * batches * chains * self.length
-        unseen = _UNSEEN * max(1.0 / draws, float((1.0 / np.maximum(effective, 1.0)).sum()) / max(1, len(mean)))
+        unseen = UNSEEN * max(1.0 / draws, float((1.0 / np.maximum(effective, 1.0)).sum()) / max(1, len(mean)))
         error = np.sqrt(widened(mixed, means.mean(axis=0), r_hat) + unseen**2)
         return Findings(mean, error, r_hat, effective, batches, chains)
 
