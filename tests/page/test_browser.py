@@ -377,7 +377,7 @@ def test_the_page_fits_into_400_pixels(browser: Browser, tmp_path: Path) -> None
         results = tmp_path / "out"
         row = {"task": "MAR", "family": "f", "status": "converged", "score": 9.0, "time_limit": 5.0}
         rows = [
-            {**row, "solver": solver, "instance": f"model-{i}", "seconds": 0.1 + i, "error": 0.1 + i}
+            {"key": f"{solver} {i}", **row, "solver": solver, "instance": f"model-{i}", "seconds": 0.1 + i, "error": i}
             for i in range(3)
             for solver in ("bp", "trw")
         ]
