@@ -115,8 +115,8 @@ class BlockField:
         entropy = np.add.reduceat(h, s.state_ptr[:-1])
         common = np.bincount(s.scope_vars[self._between[s.factor_of_edge]], minlength=s.num_vars)
         score = np.where(self.block_of >= 0, entropy * common, 0.0)
-        best = int(np.argmax(score))
-        return best if score[best] > _CERTAIN else None
+        best = int(np.argmax(score)) if len(score) else 0
+        return best if score.max(initial=0.0) > _CERTAIN else None
 
     def bound(self) -> float:
         """Return a lower bound on ln Z after every block was updated, minus the largest possible rounding error."""
@@ -127,7 +127,8 @@ class BlockField:
     @property
     def largest(self) -> int:
         """Entries of the largest cluster of a block."""
-        return max(int((b.program.message_sizes * b.program.clusters.dim).max(initial=1)) for b in self.blocks)
+        sizes = (int((b.program.message_sizes * b.program.clusters.dim).max(initial=1)) for b in self.blocks)
+        return max(sizes, default=1)
 
     @property
     def entries(self) -> float:
@@ -217,7 +218,7 @@ class BlockField:
             into=into,
             outside=np.where(here, absent, slots),
             within=np.where(here, slots, absent),
-            inside=np.where(here, slots, -1).max(axis=1),
+            inside=np.where(here, slots, -1).max(axis=1, initial=-1),
             crossing=(other > 0)[factors][row],
             num_entries=small.num_entries,
         )

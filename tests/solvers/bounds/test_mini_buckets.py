@@ -247,3 +247,12 @@ def test_a_clock_that_has_stopped_leaves_bounds() -> None:
     assert got.lower_bound is not None
     assert got.upper_bound is not None
     assert got.lower_bound <= got.log_z <= got.upper_bound
+
+
+@pytest.mark.parametrize("card", [[2], [1, 1]])
+def test_models_of_which_nothing_is_left_without_memory(card: list[int]) -> None:
+    graph = FactorGraph(card, [([i], np.arange(1.0, 1 + d)) for i, d in enumerate(card)])
+    got = solve(graph, "PR", "mini-buckets(memory_limit=0)", time_limit=0.5)
+    want = solve(graph, "PR", "brute").log_z
+    assert got.lower_bound <= want + 1e-9
+    assert got.upper_bound >= want - 1e-9
