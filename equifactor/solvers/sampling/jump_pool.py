@@ -9,16 +9,17 @@ import numpy as np
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
 
-_RECENT = 2  # Sets of states of all chains that are replaced during the run. Chosen by hand.
+_RECENT = 2  # Sets of states of all chains that are replaced during the run. Chosen on strips; more make errors worse.
+_LONGER = 4  # States are replaced whenever the run has become longer by one over this. Chosen on strips of spins.
 
 
 class JumpPool:
     """States that stay as they are for long: those before and after annealing, and a few of the run itself.
 
     Two states that differ in a whole domain show a chain how to move that domain at once. While the pool stays as it
-    is, a jump is a step of one chain alone, which depends on no other chain. The recent states are replaced after 1, 2,
-    4, 8, .. sweeps, so that the influence of a change on averages goes to zero. The first states are never replaced:
-    every mode that was found once can be left and reached again.
+    is, a jump is a step of one chain alone, which depends on no other chain. The recent states are replaced less and
+    less often, whenever the run has become a quarter longer. The first states are never replaced: every mode that was
+    found once can be left and reached again.
 
     Args:
         num_vars: V.
@@ -27,6 +28,7 @@ class JumpPool:
     def __init__(self, num_vars: int) -> None:
         self._first = np.zeros((0, num_vars), np.int64)
         self._recent: list[IntArray] = []
+        self._next = 1
         self.states = self._first  # [M, V]
 
     def add(self, x: IntArray) -> None:
@@ -35,8 +37,9 @@ class JumpPool:
         self._join()
 
     def renew(self, x: IntArray, sweeps: int) -> None:
-        """Replace the oldest recent states by x [n, V] if the number of sweeps is a power of two."""
-        if sweeps > 0 and sweeps & (sweeps - 1) == 0:
+        """Replace the oldest recent states by x [n, V] if the run has become a quarter longer since the last time."""
+        if sweeps >= self._next:
+            self._next = sweeps + max(1, sweeps // _LONGER)
             self._recent = [*self._recent, x.copy()][-_RECENT:]
             self._join()
 
