@@ -5,7 +5,7 @@ how many of the runs that report `converged` are wrong: some marginal errs by mo
 than 0.02. Runs that are exact are counted, and left out of the coverage. All runs are of fixed length. `auto`, which
 works for a time, reads a clock that moves with each reading. So the table is the same on every machine.
 
-    python -m benchmarks.coverage                                  # 1,040 graphs; about ten minutes of one core
+    python -m benchmarks.coverage                                  # 1,040 graphs; about five minutes of one core
     python -m benchmarks.coverage --graphs 8 --solvers blocks      # one solver, quickly
     python -m benchmarks.coverage --first-seed 5000                # other graphs: the settings were chosen on these
 """
