@@ -159,9 +159,6 @@ class Cell:
 
     def add(self, got: ef.Result, want: ef.Result, with_log_z: bool) -> None:
         """Compare one answer with the exact one."""
-        assert got.marginals is not None
-        assert want.marginals is not None
-        assert want.log_z is not None
         self.runs += 1
         off = np.abs(got.marginals.values - want.marginals.values)
         if got.status is ef.Status.EXACT:
@@ -179,7 +176,7 @@ class Cell:
         far = bool(np.any((off > _WRONG[0] * error) & (off > _WRONG[1])))
         self.far += far
         self.wrong += far and got.status is ef.Status.CONVERGED
-        if with_log_z and got.log_z is not None:
+        if with_log_z and hasattr(got, "log_z"):
             bounded = got.lower_bound is not None and got.upper_bound is not None
             self.bare += got.log_z_error is None and not bounded
             if got.log_z_error is not None:
@@ -225,7 +222,7 @@ def cells(graphs: int, first: int, solvers: list[str], kinds: list[str]) -> Iter
                     got = ef.solve(graph, "MAR", entry.spec, seed=seed)
                 finally:
                     Clock.now = staticmethod(time.perf_counter)
-                if got.marginals is not None:
+                if hasattr(got, "marginals"):
                     cell.add(got, want, entry.log_z)
             yield name, kind, cell
 
