@@ -154,15 +154,15 @@ def test_chains_jump_between_worlds_that_blocks_do_not_connect() -> None:
     np.testing.assert_allclose(sums.findings().mean.reshape(-1, 2)[:, 1], 0.7, atol=0.12)
 
 
-def test_chains_that_cannot_mix_are_found_out() -> None:
-    """The same two worlds, but two chains know only one of them each: nothing to jump by."""
+def test_two_chains_between_two_worlds_are_right_or_report_that_they_have_not_mixed() -> None:
+    """The same two worlds, equally probable; a pool of states without both worlds leaves nothing to jump by."""
     same = np.eye(2)
     graph = FactorGraph([2] * 10, [*(([i, i + 1], same) for i in range(9)), ([0, 9], same)])
-    results = [
-        solve(graph, "MAR", "blocks(enumerate=false, memory_limit=1e-7, chains=2, sweeps=40)", seed=s) for s in range(5)
-    ]
-    assert any(r.status is Status.ITERATION_LIMIT and "not mixed" in r.message for r in results)
-    assert all(r.answered for r in results)
+    for seed in range(5):
+        got = solve(graph, "MAR", "blocks(enumerate=false, memory_limit=1e-7, chains=2, sweeps=40)", seed=seed)
+        assert got.answered
+        off = abs(got.marginals[0][0] - 0.5)
+        assert off <= 3 * got.standard_errors[0][0] or (got.status is not Status.CONVERGED and "mixed" in got.message)
 
 
 def test_the_deadline_holds_and_answers(driven_time) -> None:
