@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeAlias, cast
 
-from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.errors import FormatError, OptionError, brief
 from equifactor.base.read_limits import limit_text, unchecked_text
 from equifactor.base.sources import file_limit, gibibytes, open_source
 
@@ -54,6 +54,8 @@ def split_name(path: PathLike) -> tuple[str | None, str]:
 
     The stem of `-` is None. A file without a suffix has the suffix `""`.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise OptionError(f"Expected the path of a file, found {brief(path)}.")
     if os.fspath(path) == "-":
         return None, ""
     name = Path(path).name

@@ -94,9 +94,11 @@ def write_graph(graph: FactorGraph, path: PathLike, *, format: str | None = None
 
     Raises `ModelError` if the format cannot represent the graph.
     """
+    from equifactor.graph.factor_graph import as_graph
+
     chosen = _format_to_write(path, format)
     try:
-        chosen.write(graph, path)
+        chosen.write(as_graph(graph), path)
     except ModelError as error:
         where = "<stdout>" if str(path) == "-" else path
         raise ModelError(f"{where}: {error}", factor=error.factor, variable=error.variable) from None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.errors import OptionError, brief
 from equifactor.base.status import Status, Task
 from equifactor.questions.answer_fields import AnswerField, HasAnswers
 
@@ -89,6 +90,8 @@ class ManyResults(HasAnswers):
         return len(self.statuses)
 
     def __getitem__(self, row: int) -> RowAnswer:
+        if isinstance(row, bool) or not isinstance(row, (int, np.integer)):
+            raise OptionError(f"The rows of many answers are numbered from 0; found {brief(row)}.")
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row} does not exist; the number of rows is {len(self)}")
         status, found = self.statuses[row], dict[str, Any]()

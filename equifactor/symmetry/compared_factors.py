@@ -17,7 +17,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.factors.kind_comparison import KindComparison, comparison_of
-from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.graph.factor_rows import by_kind, by_shape, merged
 from equifactor.graph.kinds import kind_class, kind_name, kinds_with
 from equifactor.graph.structure import Structure
@@ -36,7 +36,7 @@ def with_small_tables(graph: FactorGraph) -> FactorGraph:
     Factors keep their numbers and scopes. Raise `ModelError` for a factor that can only be compared by its table if the
     table is too large.
     """
-    if graph.structure.kinds is None:
+    if as_graph(graph).structure.kinds is None:
         return graph
     rows = graph.structure.rows(graph.log_phi)
     small = rows.sum_of_edges(np.log2(rows.card)) <= np.log2(MAX_TABLE)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
-from equifactor.graph.factor_graph import FactorGraph
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import picked, place_in_row, ptr_of, row_of
 
@@ -27,7 +27,11 @@ def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:
     Names and evidence move along, and every factor keeps its kind. No value changes, so scores and ln Z stay the same
     up to the order in which terms are added. Cost O(T k) for the largest arity k of a table.
     """
-    s = graph.structure
+    from equifactor.symmetry.relabelling import Relabelling
+
+    s = as_graph(graph).structure
+    if not isinstance(r, Relabelling):
+        raise OptionError(f"relabel takes a Relabelling of the graph, found {brief(r)}.")
     _check_fits(s, r)
     if s.kinds is None:
         new = _structure(s, r)

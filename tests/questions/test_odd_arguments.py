@@ -26,6 +26,10 @@ RESULT = ef.solve(GRAPH, "MAR", "brute")
         (lambda x: RESULT.joint("rain", "grass").given(x), "Expected a mapping from variable to state"),
         (lambda x: ef.solve(GRAPH, evidence=[{}], targets=x), "Targets must be a list of variables"),
         (lambda x: ef.sample(GRAPH, x), "The number of samples must be a whole number"),
+        (lambda x: ef.solve(GRAPH, evidence=[{}])[x], "are numbered from 0"),
+        (lambda x: ef.symmetry.graph_hash(x), "Expected one FactorGraph"),
+        (lambda x: ef.symmetry.relabel(GRAPH, x), "takes a Relabelling"),
+        (lambda x: ef.write_graph(x, "grid.uai"), "Expected one FactorGraph"),
         (lambda x: ef.sample(GRAPH, 2, seed=x), "The seed must be a whole number of at least 0"),
     ],
 )
@@ -34,6 +38,13 @@ def test_one_sentence(call: Callable[[Any], Any], text: str, odd: Any) -> None:
     with pytest.raises(ef.EquifactorError, match=text) as error:
         call(odd)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("odd", [3, None, ["grid.uai"], GRAPH], ids=["number", "None", "list", "graph"])
+def test_what_is_not_a_path(odd: Any) -> None:
+    for call in (ef.read_graph, lambda path: ef.write_graph(GRAPH, path)):
+        with pytest.raises(ef.OptionError, match="Expected the path of a file"):
+            call(odd)
 
 
 def test_more_samples_than_can_be_addressed() -> None:

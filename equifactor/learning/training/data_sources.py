@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equifactor.base.errors import EquifactorError, OptionError
+from equifactor.base.errors import EquifactorError, OptionError, brief
 from equifactor.base.options import choices, did_you_mean, parse_value
 from equifactor.graph.factor_graph import FactorGraph
 
@@ -37,6 +37,8 @@ def read_source(data: Any, seed: int = 0) -> Source:
     """
     if isinstance(data, (str, Path)):
         return _from_text(str(data), seed)
+    if not isinstance(data, (FactorGraph, Iterable)):
+        raise OptionError(f"Training data must be graphs, a folder, or a generator as text; found {brief(data)}.")
     items: list[Any] = [data] if isinstance(data, FactorGraph) else list(data)
     from equifactor.data import Instance
 
