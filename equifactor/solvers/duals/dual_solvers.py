@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
 
 
-_FIRST_DECODING = 5  # Sweeps before the first decoding after that of the start. Chosen by hand.
+_FIRST_DECODING = 10  # Sweeps before the first decoding after that of the start. Chosen by hand.
 # Sweeps from one decoding to the next, at most. One decoding takes as long as 10 to 50 sweeps on grids and random
 # graphs, or as 3 to 6 sweeps with cycles. Sweeps are counted, and not seconds, so that a call can be repeated.
 _DECODING_INTERVAL = 64
@@ -140,7 +140,7 @@ def close_gap(dual: Dual, limits: GapLimits, context: SolveContext) -> Estimate:
         last = stalled or done >= limits.iterations or context.clock.stopped
         if done and (done >= next_decoding or last):
             best.update()
-            next_decoding = done + min(done, limits.decoding)
+            next_decoding = done + min(3 * done, limits.decoding)
         if stalled:  # several states may share a maximum: other orders break the ties in other ways
             rng = np.random.default_rng(context.seed)
             for _ in range(_RANDOM_DECODINGS):
