@@ -68,7 +68,7 @@ def main() -> int:
         jobs = made_jobs(Path(folder), args.runs, args.limit)
         overheads = []
         with LocalCluster(
-            n_workers=args.workers, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=args.workers, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster:
             for _ in range(args.rounds):
                 here = seconds_per_run(jobs, args.workers, None)

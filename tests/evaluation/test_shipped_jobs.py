@@ -43,7 +43,7 @@ def keys(folder: Path) -> list[str]:
 def test_a_worker_that_dies_costs_no_row_and_doubles_none(instances: list[Instance], tmp_path: Path) -> None:
     here = evaluate(instances, "MAR", SOLVERS, tmp_path / "here", reference="brute")
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
     ) as cluster:
         killed: list[int] = []
 
