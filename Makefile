@@ -1,5 +1,5 @@
 # Every target makes .venv and installs by itself when needed; nothing has to be activated.
-#   make demo   make test   make test-slow   make test-peers   make lint   make format   make bench   make docs   make wheel-test   make wheel-check   make clean
+#   make demo   make test   make test-slow   make test-peers   make lint   make format   make bench   make docs   make wheel   make wheel-test   make wheel-check   make clean
 # Another interpreter: make PYTHON=python3.12 test      More for pytest: make test ARGS="-k uai"
 
 PYTHON ?= python3
@@ -12,29 +12,44 @@ WHEEL_VENV := .venv-wheel
 PEERS_VENV := .venv-peers/tests
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_STAMP := $(VENV)/.installed-demo
 DOCS_STAMP := $(VENV)/.installed-docs
 PEERS_STAMP := $(PEERS_VENV)/.installed
 QUIET := --quiet --disable-pip-version-check
+# uv installs several times as fast as pip. Files of bytecode are made when a module is first imported.
+UV := $(shell command -v uv 2>/dev/null)
+INSTALL = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install $(QUIET) --no-compile)
 BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 # One thread per test process: the processes already fill the cores.
 PYTEST := OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-docs demo test test-slow test-peers lint format bench docs wheel-test wheel-check clean
+.PHONY: help install install-docs demo test test-slow test-peers lint format bench docs wheel wheel-test wheel-check clean
 
 help:
 	@sed -n '2,3s/^# *//p' Makefile
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+# What every target needs: a Python of a supported version in $(VENV).
+define new_venv
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info[:2] <= (3, 13) else "equifactor needs Python 3.11 to 3.13, found " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
-	@echo "Installing into $(VENV): a minute, longer where packages must be downloaded" >&2
+	@echo "Installing into $(VENV): up to a minute, longer where packages must be downloaded" >&2
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install $(QUIET) -e ".[dev]" -c constraints.txt
+endef
+
+$(STAMP): pyproject.toml constraints.txt
+	$(new_venv)
+	@$(INSTALL) -e ".[dev]" -c constraints.txt
+	@touch $@ $(DEMO_STAMP)
+
+# The demo needs neither tests nor documentation, clusters or tables of pandas.
+$(DEMO_STAMP): pyproject.toml constraints.txt
+	$(new_venv)
+	@$(INSTALL) -e ".[learned,plot]" -c constraints.txt
 	@touch $@
 
-demo: $(STAMP)
+demo: $(DEMO_STAMP)
 	@$(BIN)/equifactor demo -o demo-output
 
 test: $(STAMP)
@@ -49,7 +64,7 @@ test-slow: $(STAMP)
 $(PEERS_STAMP): pyproject.toml constraints.txt
 	@echo "Installing other libraries into $(PEERS_VENV): some minutes, and about 2 GB" >&2
 	@$(PEERS_VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(PEERS_VENV)
-	@$(PEERS_VENV)/bin/python -m pip install $(QUIET) -e ".[dev,peers,toulbar2]" -c constraints.txt
+	@$(PEERS_VENV)/bin/python -m pip install $(QUIET) --no-compile -e ".[dev,peers,toulbar2]" -c constraints.txt
 	@touch $@
 
 test-peers: $(PEERS_STAMP)
@@ -69,7 +84,7 @@ bench: $(STAMP)
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 $(DOCS_STAMP): $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]" -c constraints.txt
+	@$(INSTALL) -e ".[docs]" -c constraints.txt
 	@touch $@
 
 install-docs: $(DOCS_STAMP)
@@ -78,8 +93,14 @@ install-docs: $(DOCS_STAMP)
 docs: $(DOCS_STAMP)
 	@OMP_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/python -m tools.website
 
+# A wheel with the compiled kernels of all solvers, for this platform and this version of Python: some minutes.
+wheel:
+	@$(PYTHON) -m pip wheel $(QUIET) --no-deps --wheel-dir dist .
+	@ls -l dist/*.whl
+
 # The wheel is what users get: it is built, installed into an environment of its own and used outside of the repository,
-# first without torch, then with it. `wheel-check` is quick: it compiles few kernels, and borrows torch from $(VENV).
+# first without torch, then with it. `wheel-check` is quick: its wheel has the kernels of one solver, and it borrows
+# torch from $(VENV).
 wheel-test:
 	@rm -rf build/lib build/bdist.* dist $(WHEEL_VENV)
 	@$(PYTHON) -m venv $(WHEEL_VENV)
@@ -92,7 +113,7 @@ wheel-test:
 wheel-check: $(STAMP)
 	@rm -rf build/lib build/bdist.* dist $(WHEEL_VENV)
 	@$(PYTHON) -m venv --without-pip $(WHEEL_VENV)
-	@$(BIN)/python -m pip wheel $(QUIET) --no-deps --wheel-dir dist .
+	@EQUIFACTOR_BUILD_KERNELS=exact $(BIN)/python -m pip wheel $(QUIET) --no-deps --wheel-dir dist .
 	@$(BIN)/python -m pip --python $(WHEEL_VENV)/bin/python install $(QUIET) --no-compile dist/*.whl -c constraints.txt
 	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin quick
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(WHEEL_VENV)/lib/python3.*/site-packages)/learned.pth

@@ -1,1 +1,1 @@
-"""Measurements that are run by hand. They form a package so that `io.py` does not hide the module of Python."""
+"""Measurements that are run by hand. They form a package so that `io.py` does not hide the module `io` of Python."""

@@ -21,12 +21,12 @@ def checkout(text: str) -> Path:
     """Return the folder of a checkout named on the command line; it must contain `equifactor`."""
     tree = Path(text).resolve()
     if not (tree / "equifactor" / "__init__.py").is_file():
-        raise SystemExit(f"{text} is no checkout: it has no folder equifactor")
+        raise SystemExit(f"{text} is not a checkout: it has no folder equifactor.")
     return tree
 
 
 def in_turn(measure: Callable[[Path], dict[str, float]], trees: Sequence[Path], rounds: int) -> dict[Path, Times]:
-    """Return the times of every row in every checkout. Each round visits all, in the reverse order of the last round.
+    """Return the times of every row in every checkout. Each round reverses the order of the round before.
 
     The first round does not count: it compiles kernels and fills the disk cache.
     """
@@ -41,21 +41,21 @@ def in_turn(measure: Callable[[Path], dict[str, float]], trees: Sequence[Path], 
 
 
 def spread(times: Sequence[float]) -> float:
-    """Return the distance of the lower quartile of the times (at least the second best) from the minimum, as a share.
+    """Return the relative distance of the lower quartile of the times (at least the second best) from the minimum.
 
-    The minimum is the result, because other programs can only add to it. A quarter of the runs is within the spread,
-    so a repetition of the whole measurement finds a minimum that differs by less.
+    The minimum is the result, because other programs can only add to it. A quarter of the runs is within the spread.
+    So if the whole measurement is repeated, the minimum differs by less than the spread.
     """
     ordered = sorted(times)
     return ordered[min(max(1, len(ordered) // 4), len(ordered) - 1)] / ordered[0] - 1.0
 
 
 def compared(ours: Sequence[float], others: Sequence[float], least: float = 0.0) -> tuple[float, float, str]:
-    """Return the ratio of the minima, the larger of the two spreads, and a word if one is slower by more than that.
+    """Return the ratio of the minima, the larger spread, and a word if one checkout is slower by more than the spread.
 
     Args:
         ours: the times in this checkout.
-        others: the times in the other one.
+        others: the times in the other checkout.
         least: a difference below which the two count as equal for any spread.
     """
     ratio, noise = min(ours) / min(others), max(spread(ours), spread(others), least)

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 def reduced(graph: FactorGraph) -> dict[str, Any]:
-    """Return the model over its free variables as arrays: unary tables and equal scopes merged, each scaled to 1.
+    """Return the model over its free variables as arrays.
 
-    Evidence is already sliced in. Constants are dropped, because no row compares ln Z.
+    Unary tables and tables of equal scopes are merged, and each table is scaled to a maximum of 1. Evidence is already
+    sliced in. Constants are dropped, because no row compares ln Z.
     """
     new = {int(i): n for n, i in enumerate(graph.free_vars)}
     card = graph.card[graph.free_vars]
@@ -48,7 +49,7 @@ def grid_edges(rows: int, cols: int) -> np.ndarray:
 
 
 def batch(count: int, same: bool, seed: int = 0) -> dict[str, Any]:
-    """Return 4x4 Ising grids with standard normal fields and couplings, or the same number of edges at random pairs."""
+    """Return 4x4 Ising grids with standard normal fields and couplings. If not `same`, edges join random pairs."""
     rng = np.random.default_rng(seed)
     grid = grid_edges(4, 4)
     edges = np.broadcast_to(grid, (count, *grid.shape)).copy()

@@ -17,7 +17,7 @@ _ONE_THREAD = {
 
 @dataclass(frozen=True)
 class Peer:
-    """A library to compare with: its packages for pip, and the statement that imports what the scripts use."""
+    """A library to compare with: its packages for pip, and the import statement of the scripts."""
 
     name: str
     packages: tuple[str, ...]
@@ -30,7 +30,7 @@ class Peer:
 
 
 PEERS = (
-    # It asks for tensorflow, jupyter and sphinx, and does not run with a newer jax.
+    # PGMax asks for tensorflow, jupyter and sphinx, and does not run with a newer jax.
     Peer(
         "pgmax",
         ("jax==0.4.38", "jaxlib==0.4.38", "numba", "scipy", "tqdm", "joblib"),

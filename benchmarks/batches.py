@@ -1,9 +1,9 @@
-"""Is a batch slower than its members one by one? Easy graphs, hard graphs, and a few hard graphs among easy ones.
+"""Compare the time of a batch with the time of its members one by one, for easy graphs, hard graphs and mixtures.
 
-The graphs are words of a regular (3, 6) code of length 1000 behind a binary symmetric channel (easy words converge
-within tens of iterations, hard words never), and Ising grids with weak and with strong couplings. Every row runs the
-same graphs one by one and as one list, in turn, and shows the best CPU time of each (on a GPU, wall time). `same` is
-the number of members with the same number of iterations and the same answer both ways. The exit status is 1 if a batch
+The graphs are words of a regular (3, 6) code of length 1000 behind a binary symmetric channel, and Ising grids with
+weak and with strong couplings. Easy words converge within tens of iterations, and hard words never. Every row runs the
+same graphs one by one and as one list, in turn. It shows the best CPU time of each (on a GPU, wall time). `same` is the
+number of members with the same number of iterations and the same answer both ways. The exit status is 1 if a batch
 takes longer than its members by more than the share `--slack`.
 
     python -m benchmarks.batches                    # about five minutes on one core
@@ -22,12 +22,12 @@ import numpy as np
 
 import equifactor as ef
 
-WORDS = ("bp", "bp MAP")  # the rows that decode words: what others do with hard checks is another question
+WORDS = ("bp", "bp MAP")  # The rows that decode words. Other solvers are not measured on hard checks.
 GRIDS = (
     "bp", "bp MAP", "bp(damping=0.5)", "bp(schedule=sequential)", "bp(schedule=random)", "bp(schedule=residual)",
     "bp(engine=torch)", "trw", "meanfield", "mplp MAP", "srmp MAP", "fe-nbp(iterations=100)", "fe-net",
 )  # fmt: skip
-_HARD = 10  # One member in this number of members of a mixture is hard. Chosen by hand.
+_HARD = 10  # A mixture has one hard member in this number of members. Chosen by hand.
 
 
 def words(count: int, crossover: float) -> list[ef.FactorGraph]:
@@ -36,8 +36,8 @@ def words(count: int, crossover: float) -> list[ef.FactorGraph]:
     flipped = np.random.default_rng(2).random((count, code.n)) < crossover
     ratio = np.log((1 - crossover) / crossover) * np.where(flipped, 1.0, -1.0)
     checks = np.tile([0.0, -np.inf], len(code.check_ptr) - 1)
-    says = np.stack((np.zeros_like(ratio), ratio), axis=-1).reshape(count, -1)
-    return [ef.FactorGraph.trusted(code.structure, np.concatenate((row, checks))) for row in says]
+    evidence = np.stack((np.zeros_like(ratio), ratio), axis=-1).reshape(count, -1)
+    return [ef.FactorGraph.trusted(code.structure, np.concatenate((row, checks))) for row in evidence]
 
 
 def grids(count: int, coupling: float) -> list[ef.FactorGraph]:
@@ -46,7 +46,7 @@ def grids(count: int, coupling: float) -> list[ef.FactorGraph]:
 
 
 def mixed(easy: Sequence[ef.FactorGraph], hard: Sequence[ef.FactorGraph]) -> list[ef.FactorGraph]:
-    """Return the easy graphs with every tenth replaced by a hard one."""
+    """Return the easy graphs with every tenth graph replaced by a hard graph."""
     return [hard[n] if n % _HARD == 0 else graph for n, graph in enumerate(easy)]
 
 
@@ -107,11 +107,11 @@ def row(family: str, mixture: str, graphs: list[ef.FactorGraph], spec: str, args
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200, help="members of a batch (default 200)")
-    parser.add_argument("--rounds", type=int, default=2, help="timed runs of each, after one that is not (default 2)")
+    parser.add_argument("--rounds", type=int, default=2, help="timed runs of each, after a first run (default 2)")
     parser.add_argument("--solvers", nargs="+", metavar="SPEC", help="such as bp, or mplp MAP in quotes")
     parser.add_argument("--families", nargs="+", choices=("words", "grids"), default=["words", "grids"])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--slack", type=float, default=0.1, help="how much slower a batch may be (default 0.1)")
+    parser.add_argument("--slack", type=float, default=0.1, help="share by which a batch may be slower (default 0.1)")
     args = parser.parse_args()
     print("                                            graphs a second      time of                iterations")
     print(f"graphs mix    {'solver':26} one by one    a batch   ratio   same             mean   most")

@@ -1,8 +1,8 @@
 """The gap between certified bounds on ln Z: `mini-buckets` compared with `trw` above and `meanfield` below.
 
-It prints the bounds, the gaps and their ratio for every model and time limit. Then it prints medians over the models at
-even and at odd places of the list, so that settings can be chosen on one half and judged on the other. The memory for
-exact elimination is 16 MiB by default, so that models of medium width are not solved exactly.
+The program prints the bounds, the gaps and their ratio for every model and time limit. Then it prints medians over the
+models at even places of the list and at odd places. So settings can be chosen on one half and judged on the other half.
+The memory for exact elimination is 16 MiB by default, so that models of medium width are not solved exactly.
 
     EQUIFACTOR_DATA=models python -m benchmarks.bounds                      # Grids at 1 and 5 s
     EQUIFACTOR_DATA=models python -m benchmarks.bounds --collection MAR --models Promedus Pedigree --limits 5
@@ -25,7 +25,7 @@ from equifactor.data import Instance, collection
 from equifactor.show.text_tables import aligned
 
 _HEAD = ["model", "s", "trw", "upper", "meanfield", "lower", "gap before", "gap", "ratio", "status"]
-_NOISE = 1e-6  # Bounds that differ by less are equal.
+_NOISE = 1e-6  # Bounds that differ by less than this are equal. Chosen by hand.
 
 
 class BoundsRow(NamedTuple):
@@ -61,9 +61,9 @@ class BoundsRow(NamedTuple):
 def main() -> None:
     """Print one line per model and time limit, then a summary of each half of the models."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--collection", default="Grids", help="which models (default %(default)s)")
+    parser.add_argument("--collection", default="Grids", help="the collection of models (default %(default)s)")
     parser.add_argument("--models", nargs="*", default=[""], help="only models whose names begin with one of these")
-    parser.add_argument("--most", type=int, help="at most this number of each of these, evenly spread")
+    parser.add_argument("--most", type=int, help="largest number of models for each name, evenly spread")
     parser.add_argument("--limits", type=float, nargs="+", default=[1.0, 5.0], help="time limits in seconds")
     parser.add_argument("--memory", type=float, default=1 / 64, help="GiB of tables (default 1/64)")
     parser.add_argument("--processor-time", action="store_true", help="limits are processor time, not wall time")

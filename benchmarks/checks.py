@@ -1,8 +1,8 @@
 """Parity checks and clauses: the time to compile a graph, and messages per second.
 
-Regular codes of 3 checks per bit and 6 or 30 bits per check, and random 3-SAT and 5-SAT near the threshold. A message
-is one edge in one iteration; times are CPU time on one thread, the best of several runs. If the package `ldpc` is
-installed (`python -m benchmarks.peers --install`), its decoder runs the same codes at the same time.
+The graphs are regular codes of 3 checks per bit and 6 or 30 bits per check, and random 3-SAT and 5-SAT near the
+threshold. A message is one edge in one iteration. Times are CPU time on one thread, the best of several runs. If the
+package `ldpc` is installed (`python -m benchmarks.peers --install`), its decoder runs the same codes, in turn.
 
     python -m benchmarks.checks
     python -m benchmarks.checks --bits 10000
@@ -30,9 +30,9 @@ _METHODS = {"sum": "product_sum", "max": "minimum_sum"}
 def code_graph(code: ef.generators.LdpcCode) -> ef.FactorGraph:
     """Return the graph of a code with the received value of every bit."""
     ratio = np.random.default_rng(1).normal(2.0, 2.0, code.n)
-    says = np.stack((np.zeros(code.n), -ratio), axis=1).ravel()
+    evidence = np.stack((np.zeros(code.n), -ratio), axis=1).ravel()
     return ef.FactorGraph.trusted(
-        code.structure, np.concatenate((says, np.tile([0.0, -np.inf], len(code.check_ptr) - 1)))
+        code.structure, np.concatenate((evidence, np.tile([0.0, -np.inf], len(code.check_ptr) - 1)))
     )
 
 
@@ -62,7 +62,7 @@ def rate_of_ldpc(python: Path, checks: np.ndarray, bits: int, semiring: str) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bits", type=int, nargs="+", default=[10_000, 1_000_000])
-    parser.add_argument("--variables", type=int, default=100_000, help="of the random formulas")
+    parser.add_argument("--variables", type=int, default=100_000, help="variables of the random formulas")
     parser.add_argument("--cache", type=Path, default=Path(".venv-peers"), help="folder of the peers' environments")
     args = parser.parse_args()
     ldpc = python_of("ldpc", args.cache)

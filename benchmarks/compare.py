@@ -1,8 +1,8 @@
 """Compare two checkouts on the same work, in turn, and name rows that are slower by more than the spread.
 
-Each round runs all rows in a new process per checkout, on one thread. A time is CPU time, the best of several after a
-first run that loads the kernels; the figure of a row is the best of all rounds. The exit status is 1 when a row is
-slower by more than the spread.
+Each round runs all rows in a new process per checkout, on one thread. A time is CPU time, the best of several runs
+after a first run that loads the kernels. The figure of a row is the best of all rounds. The exit status is 1 when a row
+is slower by more than the spread.
 
     python -m benchmarks.compare ../other-checkout
     python -m benchmarks.compare ../other-checkout --rounds 9 --only "bp" "exact"
@@ -20,8 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-SECONDS = 0.1  # spent on a row in each round, and at least three runs
-EDGES = ("1e3", "1e5")  # sizes of `benchmarks.scaling`, which runs as each checkout has it
+SECONDS = 0.1  # The time spent on a row in each round, if three runs do not take longer. Chosen by hand.
+EDGES = ("1e3", "1e5")  # The sizes for `benchmarks.scaling`, which runs in the version of each checkout.
 
 
 def rows(folder: Path) -> dict[str, Callable[[], Any]]:
@@ -86,7 +86,7 @@ def measure(tree: Path, only: list[str]) -> dict[str, float]:
         )
         return json.loads(done.stdout)
 
-    # -P: the folder of this file stays off the path, since the checkout may be another.
+    # -P keeps the folder of this file off the path, since the checkout may be the other one.
     found = run("-P", __file__, str(tree), "--measure", "--only", *only)
     for edges in EDGES if not only or "scaling" in only else ():
         row = run("-m", "benchmarks.scaling", "--measure", edges, "--solver", "bp(damping=0.5, tolerance=0)")

@@ -1,10 +1,10 @@
-"""One training step of a chain CRF, forward and backward, compared with pytorch-crf and other ways in this package.
+"""One training step of a chain CRF, forward and backward, compared with pytorch-crf and with `CRF` on a graph.
 
     pip install pytorch-crf
     python -m benchmarks.crf                                      # 50 places, 10 states, batch 32
     python -m benchmarks.crf --length 100 --states 50 --batch 64
 
-All run in turn in one process on one thread, on the same emissions, tags and mask. A figure is the median of all
+All steps run in turn in one process on one thread, on the same emissions, tags and mask. A figure is the median of all
 repetitions, followed by the ratio to pytorch-crf. Likelihoods and gradients are compared first.
 """
 

@@ -1,11 +1,11 @@
 """Check that every solver keeps its time limits on the public models, on an idle or on a busy machine.
 
 A limit is kept if the answer comes after at most 1.1 times the limit plus one second. `auto` runs on every model. Every
-other solver runs on the largest models by each measure (variables, factors, edges, table entries, largest table, arity,
-cardinality) and on the largest of each family; `--largest 0` takes the families alone, also for `auto`. Each run is in
-a worker process with its kernels loaded. Reading the model does not count, as in `solve`. The table has wall time and
-the CPU time of the same run: a late run with little CPU time waited for the machine. The exit status is 1 if a limit
-was exceeded or a run crashed.
+other solver runs on the largest model of each family, and on the largest models by each measure of size (variables,
+factors, edges, table entries, largest table, arity, cardinality). With `--largest 0`, all solvers run on the largest
+model of each family only. Each run is in a worker process with its kernels loaded. Reading the model does not count, as
+in `solve`. The table has wall time and the CPU time of the same run: a late run with little CPU time waited for the
+machine. The exit status is 1 if a limit was exceeded or a run crashed.
 
     EQUIFACTOR_DATA=models python -m benchmarks.deadlines                 # about two hours, see docs/data.md
     EQUIFACTOR_DATA=models python -m benchmarks.deadlines --all --jobs 8  # every solver on every model: many hours
@@ -32,7 +32,7 @@ from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.worker_pool import run_jobs
 from equifactor.solving.registry import parse_solver, solver_names
 
-_EVERYWHERE = "auto"  # the solver that runs on every model
+_EVERYWHERE = "auto"  # The solver that runs on every model.
 _FAILURES = ("error", "crashed", "killed", "out-of-memory")
 
 
@@ -52,7 +52,7 @@ def sizes(instance: Instance) -> dict[str, int]:
 
 
 def largest(instances: Sequence[Instance], count: int) -> list[Instance]:
-    """Return the `count` largest instances by each measure, and the one with most table entries of each family."""
+    """Return the `count` largest instances by each measure, and the instance of each family with most table entries."""
     measured = {i.key: sizes(i) for i in instances}
     chosen: dict[str, Instance] = {}
     for measure in next(iter(measured.values()), {}) if count else ():
@@ -76,7 +76,7 @@ def jobs(
         if method.missing():
             print(f"{solver} is skipped: {method.missing()}")
             continue
-        for task in method.possible_tasks():  # a network may have weights for one of them
+        for task in method.possible_tasks():  # A network may have weights for one task only.
             found += make_jobs(instances if method.name == _EVERYWHERE and count else few, task, [solver], limit)
     return found
 
@@ -84,7 +84,7 @@ def jobs(
 def report(rows: Sequence[tuple[Job, dict[str, Any]]], limit: float) -> Iterator[str]:
     """Yield one line per solver and task (the longest run, the number of broken limits), then a line per bad run.
 
-    `exact`, `brute` and `toulbar2` may have no answer at the limit; all other solvers must have one.
+    `exact`, `brute` and `toulbar2` may have no answer at the limit; all other solvers must have an answer.
     """
     yield f"limit {limit:g} s"
     yield (
@@ -120,7 +120,7 @@ def broken(row: dict[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def busy_loops(count: int) -> Iterator[None]:
-    """Keep `count` processes busy that do nothing else."""
+    """Run `count` processes that only keep the machine busy."""
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -139,7 +139,7 @@ def main() -> int:
     parser.add_argument("--solvers", nargs="+", metavar="SPEC", help="default: every registered solver")
     parser.add_argument("--largest", type=int, default=2, help="models by each measure of size (default 2)")
     parser.add_argument("--all", action="store_true", help="every solver on every model")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at once; each needs a core of its own (default 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="parallel runs; each needs its own core (default 1)")
     args = parser.parse_args()
     try:
         instances = collection()

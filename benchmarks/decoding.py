@@ -1,9 +1,9 @@
 """Compare decoders with other packages on the same shots: error rates, and CPU time per shot.
 
-Circuits are read from the folder in EQUIFACTOR_DATA_QEC (`bb144_X_r12_p0.003.stim.xz`, ..), which needs Stim. Rivals
-that can be imported are run: `ldpc`, `relay_bp` (relay-bp 0.2.1), `pymatching`. They are slower, so they decode only
-the first shots, for `--seconds` seconds, and failures are compared on these. Times are CPU time on one thread.
-Published rates come from `reference.csv` in the same folder.
+Circuits are read from the folder in EQUIFACTOR_DATA_QEC (`bb144_X_r12_p0.003.stim.xz`, ..), which needs Stim. The
+rivals `ldpc`, `relay_bp` (relay-bp 0.2.1) and `pymatching` run if they can be imported. Rivals decode only the first
+shots, for `--seconds` seconds, and failures are compared on these shots. Times are CPU time on one thread. Published
+rates come from `reference.csv` in the same folder.
 
     python -m benchmarks.decoding
     python -m benchmarks.decoding --only words --seconds 10
@@ -29,7 +29,7 @@ import equifactor as ef
 from equifactor.decoding.code_files import read_code
 from equifactor.show.text_tables import aligned
 
-INTERVAL = (-0.22628432386414646, 0.6216020925981884)  # memories of the published runs on bb144
+INTERVAL = (-0.22628432386414646, 0.6216020925981884)  # The interval of memories of the published runs on bb144.
 CIRCUITS = (
     ("bb144_X_r12_p0.003", "X", 10_000),
     ("bb144_X_r12_p0.004", "X", 2_000),
@@ -49,7 +49,7 @@ Decode = Callable[[np.ndarray], np.ndarray]  # shots [n, D] to flips [n, L]
 
 @dataclass(frozen=True)
 class Problem:
-    """A code as matrices [D, E] and [L, E] of scipy, and shots of it [N, D] with the flips that happened [N, L]."""
+    """A code as scipy matrices [D, E] and [L, E], and shots [N, D] of the code with the flips [N, L] that happened."""
 
     checks: Any
     observables: Any
@@ -114,7 +114,7 @@ def rival_of(name: str, code: Problem) -> Decode | None:
 
 
 def timed(decode: Decode, shots: np.ndarray, seconds: float) -> tuple[np.ndarray, float]:
-    """Decode as many of the first shots as fit into the time. Return their flips, and CPU seconds per shot."""
+    """Decode the first shots until the time is over. Return their flips, and CPU seconds per shot."""
     start = time.process_time()
     found: list[np.ndarray] = []
     size = 1
@@ -140,7 +140,7 @@ def rates_of(folder: Path) -> dict[tuple[str, str, str], tuple[int, int]]:
 
 
 def circuit_rows(folder: Path, circuit: tuple[str, str, int], seconds: float) -> Iterator[list[str]]:
-    """Return one row for each method on a circuit."""
+    """Yield one row for each method on a circuit."""
     name, basis, count = circuit
     code = Problem.of_circuit(folder / f"{name}.stim.xz", basis, count)
     published = rates_of(folder)
@@ -171,7 +171,7 @@ def circuit_rows(folder: Path, circuit: tuple[str, str, int], seconds: float) ->
 
 
 def word_rows(seconds: float, count: int = 10_000) -> Iterator[list[str]]:
-    """Return rows for words of a regular code of length 1000 and rate 1/2 over a binary symmetric channel of 0.06."""
+    """Yield rows for words of a regular code of length 1000 and rate 1/2 over a binary symmetric channel of 0.06."""
     parity = ef.generators.LdpcCode.random(1000, 500, seed=1).parity
     errors = np.random.default_rng(1).random((count, 1000)) < 0.06
     shots = (errors.astype(np.float32) @ parity.T.astype(np.float32)) % 2 == 1

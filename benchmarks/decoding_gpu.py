@@ -1,8 +1,8 @@
 """Decoding on a GPU: iterations of min-sum with memory per second, and shots per second of whole decoders.
 
 `python -m benchmarks.decoding_gpu CODE [METHOD ..]`, where CODE is a .npz, .dem or .stim file, such as the circuits of
-the 144-qubit code. The first figure keeps all lanes busy with syndromes that have no solution. The others draw shots,
-decode them and count failures; their times include drawing and moving shots.
+the 144-qubit code. For the first figure, all lanes are busy with syndromes that have no solution. For the other
+figures, shots are drawn and decoded, and failures are counted; the times include drawing and moving shots.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 The same runs go in turn to local processes and to the same number of workers of a Dask cluster on this machine. Every
 run is a sampler that stops at its limit of one second. The first runs of every process, which load code and kernels, do
-not count. Other work on the machine disturbs both sides, but not equally: the result is the median of the rounds, and
-their spread shows its precision. The exit status is 1 if a run on the cluster takes more than 5 % longer.
+not count. Other work on the machine disturbs both sides, but not equally. So the result is the median of the rounds,
+and the spread of the rounds shows its precision. The exit status is 1 if a run on the cluster takes more than 5 %
+longer.
 
     python -m benchmarks.fleet                       # two processes, 5 rounds of 16 runs: about two minutes
     python -m benchmarks.fleet --workers 8 --runs 400
@@ -27,8 +28,8 @@ from equifactor.evaluation.worker_pool import run_jobs
 from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
 
-_SOLVER = "gibbs(samples=1000000000)"  # far more than a second allows
-_ALLOWED = 0.05
+_SOLVER = "gibbs(samples=1000000000)"  # A solver with far more work than a second allows.
+_ALLOWED = 0.05  # The largest overhead of a run on the cluster, as a share. Chosen by hand.
 
 
 def made_jobs(folder: Path, runs: int, limit: float) -> list[Job]:
@@ -40,7 +41,7 @@ def made_jobs(folder: Path, runs: int, limit: float) -> list[Job]:
 
 
 def seconds_per_run(jobs: Sequence[Job], workers: int, cluster: str | None) -> float:
-    """Return the time of each worker per run, from the end of the first two rounds to the end of the last run."""
+    """Return the seconds per run of a worker, measured from the end of its second run to the end of the last run."""
     ends = []
     for _, row in run_jobs(jobs, workers, cluster):
         if row["status"] != "time-limit":
@@ -54,11 +55,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2, help="processes, and workers of the cluster (default 2)")
     parser.add_argument("--runs", type=int, default=16, help="runs on each side in a round (default 16)")
-    parser.add_argument("--rounds", type=int, default=5, help="how often both sides are measured (default 5)")
+    parser.add_argument("--rounds", type=int, default=5, help="measurements of both sides (default 5)")
     parser.add_argument("--limit", type=float, default=1.0, help="seconds per run (default 1)")
     args = parser.parse_args()
     if args.runs % args.workers or args.runs < 4 * args.workers:
-        parser.error("runs must be a multiple of the workers, and four times as many at least")
+        parser.error("--runs must be a multiple of --workers, and at least four times --workers.")
     try:
         from distributed import LocalCluster
     except ImportError:

@@ -1,7 +1,8 @@
 """Speed and memory of reading UAI files, compared with numpy's parsing of the same text.
 
-It writes large seeded model files into a temporary folder. Each is read in a fresh process, so that the peak of memory
-belongs to it alone. The time is the best of several runs after a small warm-up that loads the compiled kernels.
+The program writes large seeded model files into a temporary folder. Each file is read in a fresh process, so that the
+peak of memory belongs to this file alone. The time is the best of several runs after a small warm-up that loads the
+compiled kernels.
 
     python -m benchmarks.io
     python -m benchmarks.io --quick
@@ -20,11 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-SPEED, MEMORY = 40.0, 6.0  # the targets: MB of text a second on one core, bytes of memory per byte of text
+SPEED = 40.0  # The target of speed: MB of text per second on one core.
+MEMORY = 6.0  # The target of memory: bytes of memory per byte of text.
 
 
 def typical(rng: np.random.Generator, size: int) -> Iterator[str]:
-    """Pairwise factors of 30 states, six digits."""
+    """Yield the text of pairwise factors of 30 states, with six digits."""
     num_factors = max(1, size // (900 * 9))
     yield _header([30] * (num_factors + 1), [[i, i + 1] for i in range(num_factors)])
     for _ in range(num_factors):
@@ -32,7 +34,7 @@ def typical(rng: np.random.Generator, size: int) -> Iterator[str]:
 
 
 def short(rng: np.random.Generator, size: int) -> Iterator[str]:
-    """Constraints over five variables of 8 states: tables of 0 and 1."""
+    """Yield the text of constraints over five variables of 8 states: tables of 0 and 1."""
     num_factors = max(1, size // (2 * 8**5))
     yield _header([8] * (num_factors + 4), [list(range(i, i + 5)) for i in range(num_factors)])
     for _ in range(num_factors):
@@ -40,7 +42,7 @@ def short(rng: np.random.Generator, size: int) -> Iterator[str]:
 
 
 def grid(rng: np.random.Generator, size: int) -> Iterator[str]:
-    """A binary grid: many small factors with all digits of a float."""
+    """Yield the text of a binary grid: many small factors with all digits of a float."""
     side = max(2, int((size / 190) ** 0.5))
     cells = np.arange(side * side).reshape(side, side)
     pairs = [*zip(cells[:, :-1].flat, cells[:, 1:].flat), *zip(cells[:-1].flat, cells[1:].flat)]  # noqa: B905
@@ -50,7 +52,7 @@ def grid(rng: np.random.Generator, size: int) -> Iterator[str]:
 
 
 def pairs(rng: np.random.Generator, size: int) -> Iterator[str]:
-    """Factors of two bits each with tables of 0 and 1: the most structure per byte of text."""
+    """Yield the text of factors of two bits each with tables of 0 and 1: the most structure per byte of text."""
     num_factors = max(1, size // 20)
     first = rng.integers(0, 1000, num_factors)
     second = (first + rng.integers(1, 1000, num_factors)) % 1000
@@ -75,7 +77,7 @@ def _header(card: list[int], scopes: list[list[int]]) -> str:
 def peak_memory() -> int:
     """Return the largest resident size of this process so far, in bytes."""
     status = Path("/proc/self/status")
-    if status.exists():  # unlike ru_maxrss it does not begin with the parent's size
+    if status.exists():  # Unlike ru_maxrss, VmHWM does not begin with the size of the parent.
         line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     import resource
@@ -84,7 +86,7 @@ def peak_memory() -> int:
 
 
 def measure(path: Path, repeats: int) -> dict[str, float]:
-    """Return seconds and peak memory of the reader, then seconds of numpy. It runs in a separate process."""
+    """Return seconds and peak memory of the reader, and seconds of numpy. Call this function in a separate process."""
     from equifactor.formats.uai import parse_uai, read_uai
 
     parse_uai(b"MARKOV 1 2 1 1 0 2 0.5 0.25", "warm-up", small=0)

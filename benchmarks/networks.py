@@ -1,8 +1,8 @@
 """Queries on the Bayesian networks of the bnlearn repository, compared with pyAgrum and pgmpy.
 
-It measures all posteriors given random evidence (ten sets per network, repeated: warm), 1,000 sets of evidence with one
+The rows are all posteriors given random evidence (ten sets per network, each repeated), 1,000 sets of evidence with one
 target, and the time from file to answer. Figures are CPU seconds on one thread, the best of several rounds. The files
-are those inside the wheel of pgmpy 1.1.2. pyAgrum must be importable here; pgmpy may be in another interpreter.
+come from the wheel of pgmpy 1.1.2. pyAgrum must be importable here; pgmpy may be in another interpreter.
 
     python -m benchmarks.networks --models site-packages/pgmpy/utils/example_models --pgmpy other/bin/python
     python -m benchmarks.networks --only alarm,mildew
@@ -29,11 +29,11 @@ import numpy as np
 
 import equifactor as ef
 
-SETS = 10
-MANY = 1000
-_DENSE = (186, 724)  # numbers of variables of munin1 and link, which get more evidence
-_SLOW = 1.0  # A network on which pyAgrum takes more seconds than this is asked one question.
-_READ = ("asia", "alarm", "hailfinder", "win95pts")  # what pgmpy answers in reasonable time
+SETS = 10  # The number of sets of evidence of a network.
+MANY = 1000  # The number of sets of evidence with one target.
+_DENSE = (186, 724)  # The numbers of variables of munin1 and link, which get more evidence.
+_SLOW = 1.0  # A network on which pyAgrum takes more seconds than this is asked one question. Chosen by hand.
+_READ = ("asia", "alarm", "hailfinder", "win95pts")  # The networks that pgmpy answers in reasonable time.
 _PGMPY = """
 import json, logging, sys, time
 logging.disable(logging.CRITICAL)
@@ -58,7 +58,7 @@ def model_folder() -> Path | None:
 
 
 def as_bayes_net(graph: ef.FactorGraph) -> Any:
-    """Return the network in pyAgrum, in double precision: its own reader of BIF files rounds to single precision."""
+    """Return the network in pyAgrum, in double precision. The BIF reader of pyAgrum rounds to single precision."""
     gum = importlib.import_module("pyagrum")
 
     s = graph.structure
@@ -76,7 +76,7 @@ def as_bayes_net(graph: ef.FactorGraph) -> Any:
         cpt = net.cpt(f"v{scope[-1]}")
         order = [scope.index(int(name[1:])) for name in cpt.names]
         table = np.exp(graph.log_table(a))
-        cpt.fillWith(np.transpose(table, order).ravel(order="F").tolist())  # its first variable is fastest
+        cpt.fillWith(np.transpose(table, order).ravel(order="F").tolist())  # The first variable of pyAgrum is fastest.
     return net
 
 
@@ -134,7 +134,7 @@ def warm_row(file: Path, rounds: int) -> str:
     for e in sets:
         ask = partial(posteriors, engine, graph.num_vars, e)
         theirs.append(best_of(1, ask))
-        if theirs[-1] > _SLOW:  # One question is enough to see it.
+        if theirs[-1] > _SLOW:  # One question is enough for the ratio.
             break
         theirs[-1] = min(theirs[-1], best_of(rounds - 1, ask)) if rounds > 1 else theirs[-1]
     here, there = 1e3 * np.mean(ours[: len(theirs)]), 1e3 * np.mean(theirs)
@@ -166,16 +166,16 @@ def many_row(file: Path, rounds: int) -> str:
 
 
 def read_row(file: Path, rounds: int, python: str) -> str:
-    """Return the row from file to answer: all posteriors here, one of them in pgmpy."""
+    """Return the row from file to answer: all posteriors here, one posterior in pgmpy."""
     graph = ef.read_graph(file)
     evidence = named(graph, evidence_sets(graph, 1)[0])
     target = next(name for name in graph.structure.variable_names or () if name not in evidence)
     ours = best_of(rounds, lambda: ef.solve(ef.read_graph(file), "MAR", "exact", evidence=evidence))
-    with tempfile.TemporaryDirectory() as folder:  # it does not read compressed files
+    with tempfile.TemporaryDirectory() as folder:  # pgmpy does not read compressed files.
         path = Path(folder, file.name.removesuffix(".gz"))
         path.write_bytes(gzip.decompress(file.read_bytes()))
         command = [python, "-c", _PGMPY, str(path), target, json.dumps(evidence), str(rounds)]
-        alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # it has packages of its own
+        alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # pgmpy has its own packages.
         ran = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)
     name = file.name.partition(".")[0]
     if ran.returncode:
@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="runs of each question, the best of which counts")
     args = parser.parse_args()
     if args.models is None:
-        parser.error("the networks come with pgmpy 1.1.2: install it, or name their folder by --models")
+        parser.error("The networks come with pgmpy 1.1.2. Install pgmpy, or name their folder by --models.")
     files = {file.name.partition(".")[0]: file for file in sorted(args.models.glob("*.bif.gz"))}
     wanted = args.only.split(",") if args.only else list(files)
     print("all posteriors, warm        ms    pyAgrum    ratio")

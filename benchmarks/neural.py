@@ -3,10 +3,10 @@
     python -m benchmarks.neural                     # the CPU, and the GPU if there is one
     python -m benchmarks.neural --device cuda --compile
 
-A figure is graphs per second, the best of several repetitions after a warm-up. `eager` runs the same network op by op
-from Python. `train` is what `equifactor train` does: on a GPU the whole gradient step, optimizer included, is one
-captured CUDA graph; with --compile, torch.compile first fuses one step of the network. Memory is the additional peak of
-an eager gradient step.
+A figure is graphs per second, the best of several repetitions after a warm-up. `eager` runs the same network operation
+by operation from Python. `train` is the gradient step of `equifactor train`: on a GPU the whole step, optimizer
+included, is one captured CUDA graph. With --compile, torch.compile first fuses one step of the network. Memory is the
+additional peak of an eager gradient step.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KINDS = ("fe-nbp", "fe-gnn", "fe-net")
 
 
 def best_time(run: Callable[[], Any], device: str, seconds: float) -> float:
-    """Return the seconds of the fastest repetition. There are at least three, and more until `seconds` have passed."""
+    """Return the seconds of the fastest of at least three repetitions, which go on until `seconds` have passed."""
     times: list[float] = []
     until = time.perf_counter() + seconds
     while len(times) < 3 or time.perf_counter() < until:

@@ -28,16 +28,16 @@ from benchmarks._venvs import PEERS, SCRIPTS, environment, install, python_of
 US = "equifactor"
 ITERATIONS = 50
 
-# Messages are those from factors of arity 2 and more to their variables, counted as they are passed: 50 iterations pass
-# each of them 50 times; 50 residual sweeps make as many updates, the most urgent first, where libDAI's SEQMAX takes one
-# message at a time and computes the residuals of all that it affects. The public models are reduced in one way for
-# everybody. We then do what `solve` does: it observes the variables that a zero forces (5 of 70 in rus_20_40_0_1), so
-# fewer messages are passed, and only those are counted.
+# A message goes from a factor of arity 2 or more to one of its variables. Messages are counted as they are passed: 50
+# iterations pass each message 50 times. 50 residual sweeps make the same number of updates, the most urgent first.
+# SEQMAX of libDAI takes one message at a time, and computes the residuals of all messages that it affects. The public
+# models are reduced in the same way for all libraries. Our rows then do the work of `solve`, which observes the
+# variables that a zero forces (5 of 70 in rus_20_40_0_1). So fewer messages are passed, and only these are counted.
 #
 # libDAI has no package. Its figures were measured once on a 2.8 GHz Xeon core (git snapshot 6df66a8, g++ 12 -O3
-# -march=native, CPU time, best of several), with unary tables multiplied into a neighbour so that it passes the same
-# messages; each iteration recomputes all beliefs. Millions of messages a second: PARALL, PARALL with MAXPROD, and
-# SEQMAX (with SUMPROD) as PARALL divided by the measured factor.
+# -march=native, CPU time, best of several runs). Unary tables are multiplied into a neighbour, so that libDAI passes
+# the same messages. Each iteration of libDAI recomputes all beliefs. The figures are millions of messages per second:
+# PARALL, PARALL with MAXPROD, and SEQMAX (with SUMPROD) as PARALL divided by the measured factor.
 LIBDAI = {
     "grid20x20.f10": (2.2, 2.0, 2.2 / 3.3),
     "grid80x80.f10": (1.4, 1.2, 1.4 / 4.1),
@@ -45,13 +45,14 @@ LIBDAI = {
     "2_17_s.binary": (2.1, 2.0, 2.1 / 2.5),
     "ObjectDetection_11": (0.76, 0.76, 0.76 / 3.4),
 }
+# The seconds of HUGIN with MINFILL of libDAI.
 LIBDAI_EXACT = {
     "grid10x10.f10": 0.0054,
     "Promedus_24": 0.0032,
     "Pedigree_11": 0.48,
     "Promedus_11": 1.51,
-}  # seconds, HUGIN with MINFILL
-LIBDAI_BATCH = 333e-6  # seconds per graph: build, run, beliefs
+}
+LIBDAI_BATCH = 333e-6  # The seconds per graph of libDAI for building, running and computing beliefs.
 UAI = {
     "grid10x10.f10": "Grids", "grid20x20.f10": "Grids", "grid80x80.f10": "GridsLarge", "2_17_s.binary": "Segment",
     "rus_20_40_0_1": "DBN", "ObjectDetection_11": "MAR", "Pedigree_11": "MAR", "Promedus_11": "MAR",
@@ -61,7 +62,7 @@ UAI = {
 
 @dataclass(frozen=True)
 class Row:
-    """One line of work. `count` units of it make the value, unless an answer reports another number."""
+    """One row of the table. The work has `count` units, unless an answer reports another number."""
 
     name: str
     kind: str
@@ -82,7 +83,7 @@ class Row:
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """Return all rows whose models exist. The files of the models are written into the folder."""
+    """Yield all rows whose models exist. The files of the models are written into the folder."""
     models = _uai_models(folder)
     for name in ("grid80x80.f10", "2_17_s.binary", "rus_20_40_0_1", "ObjectDetection_11"):
         if name not in models:
@@ -139,7 +140,7 @@ def _uai_models(folder: Path) -> dict[str, tuple[Path, int]]:
     found = {}
     for name, where in UAI.items():
         if (where, name) not in instances:
-            print(f"{name} is not there: its rows are skipped")
+            print(f"{name} is missing: its rows are skipped")
             continue
         arrays = _models.reduced(instances[where, name].graph())
         found[name] = _models.save(folder, name, arrays), len(arrays["scope_vars"])
@@ -181,7 +182,7 @@ def measure(row: Row, who: str, cache: Path, repeats: int, timeout: float) -> di
 
 
 def cold_starts(cache: Path, folder: Path, repeats: int) -> list[tuple[str, str, float | None, str]]:
-    """Return the wall time from process start: of the imports, and of the second run of a command on a small grid."""
+    """Return the wall times from process start: of imports, and of a command on a small grid with cached kernels."""
     lines: list[tuple[str, str, float | None, str]] = []
     for who, statement in [(US, f"import {US}"), *((p.name, p.imports) for p in PEERS)]:
         if python_of(who, cache).exists():
@@ -215,14 +216,14 @@ def _show(name: str, who: str, value: str, ratio: str, note: str) -> None:
 
 
 def _ratio(row: Row, ours: float | None, theirs: float) -> str:
-    """Return how many times faster equifactor is."""
+    """Return the ratio of speeds: above 1, equifactor is faster."""
     if ours is None:
         return ""
     return f"{ours / theirs if row.unit == 'M msg/s' else theirs / ours:.3g}x"
 
 
 def _checked(answer: dict[str, Any], right: list[float] | None) -> str:
-    """Return the note of a peer, with a remark if its answer differs: then the work was not the same."""
+    """Return the note of a peer, with a remark if its answer differs, because the work was then not the same."""
     note: str = answer.get("note", "")
     found = answer.get("check")
     if right is None or found is None:
@@ -235,7 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--install", action="store_true", help="make or complete the environments of the peers first")
     parser.add_argument("--cache", type=Path, default=Path(".venv-peers"), help="folder of the environments")
-    parser.add_argument("--only", nargs="+", metavar="GROUP", help="of bp, batch, exact, map, read, start")
+    parser.add_argument("--only", nargs="+", metavar="GROUP", help="some of bp, batch, exact, map, read, start")
     parser.add_argument("--repeats", type=int, default=5, help="runs, the best of which counts (default 5)")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds per peer and row (default 120)")
     parser.add_argument("--quick", action="store_true", help="two runs each")

@@ -1,11 +1,12 @@
 """Compare with PGMax on its structured factors: OR, AND, pool and enumerated factors.
 
-Both build the same graph and send the same damped messages, all at once. A message is one edge in one iteration. Times
-are CPU time on one thread, the best of several runs. The answers compared are marginals after the same number of
-iterations for sum-product, and the decoded states for max-product. PGMax uses single precision, equifactor double.
+Both libraries build the same graph and send the same damped messages, all at once. A message is one edge in one
+iteration. Times are CPU time on one thread, the best of several runs. The compared answers are marginals after the same
+number of iterations for sum-product, and the decoded states for max-product. PGMax uses single precision, and
+equifactor double precision.
 
-On these graphs messages stay within the range of linear numbers. If they become nearly certain, as on ors, ands and
-pools over scopes drawn at random from a single layer, equifactor computes in logs: 4 to 5 million messages a second,
+On these graphs messages stay within the range of linear numbers. On ors, ands and pools over scopes drawn at random
+from a single layer, messages become nearly certain. Then equifactor computes in logs: 4 to 5 million messages a second,
 about twice PGMax.
 
     python -m benchmarks.peers --install
@@ -32,14 +33,14 @@ from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solving.solver import SolveContext
 
 KINDS = ("or", "and", "pool", "enumerated")
-_CLOSE = 1e-3  # marginals may differ by this much: single precision, and logs near zero
+_CLOSE = 1e-3  # The largest difference of equal marginals: single precision, and logs near zero. Chosen by hand.
 
 
 def model(kind: str, factors: int, arity: int, configurations: int) -> dict[str, np.ndarray]:
     """Return scopes [F, k] of two layers and log evidence [V, 2]. Each factor has its own child, last in its scope.
 
     The other variables are drawn at random from a layer in which a variable has four factors on average. Enumerated
-    factors would contradict each other there, so they form a ring: each shares a variable with the next.
+    factors would contradict each other in this layer, so they form a ring: each factor shares a variable with the next.
     """
     rng = np.random.default_rng(0)
     if kind == "enumerated":
@@ -96,7 +97,7 @@ def ours(graph: ef.FactorGraph, semiring: str, iterations: int, repeats: int) ->
 def theirs(
     python: Path, kind: str, given: dict[str, np.ndarray], semiring: str, iterations: int, repeats: int
 ) -> tuple[float, np.ndarray]:
-    """Return the same for PGMax, in its own environment."""
+    """Return the seconds per iteration and the answer of PGMax, which runs in its own environment."""
     with tempfile.TemporaryDirectory() as folder:
         file, answer = Path(folder) / "model.npz", Path(folder) / "answer.npy"
         np.savez(file, **given)  # type: ignore[arg-type]
@@ -113,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--factors", type=int, default=5000)
     parser.add_argument("--arity", type=int, default=9, help="variables of a factor, child or indicator included")
-    parser.add_argument("--configurations", type=int, default=24, help="of an enumerated factor")
+    parser.add_argument("--configurations", type=int, default=24, help="configurations of an enumerated factor")
     parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))

@@ -19,18 +19,18 @@ from benchmarks.checks import rate
 from equifactor.factors.move_model import MoveModel
 from equifactor.solvers.search.focused_walk import FocusedWalk
 
-MARKS = 1.0, 5.0, 20.0  # seconds after which the search is looked at, beside its end
+MARKS = 1.0, 5.0, 20.0  # The seconds after which the state of the search is printed, besides at its end.
 
 
 def walk_of(flat: ef.solvers.FlatGraph, seed: int = 0) -> FocusedWalk:
-    """A walk from a random assignment of a formula."""
+    """Return a walk from a random assignment of a formula."""
     model = MoveModel(flat)
     rng = np.random.default_rng(seed)
     return FocusedWalk(model, rng, model.random_assignment(rng))
 
 
 def follow(walk: FocusedWalk, seconds: float) -> None:
-    """Walk until nothing is violated or the time is over, and print how far it got at every mark."""
+    """Walk until no clause is violated or the time is over; print the number of violated clauses at every mark."""
     start, marks = time.process_time(), [mark for mark in MARKS if mark < seconds] + [seconds]
     spent = 0.0
     while marks:
@@ -45,7 +45,7 @@ def follow(walk: FocusedWalk, seconds: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--variables", type=int, default=10_000)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of the search on each formula")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of the search on each formula")
     parser.add_argument("--formulas", nargs="+", default=["3:4.2", "5:20"], help="k:ratio")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()

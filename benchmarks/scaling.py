@@ -1,6 +1,6 @@
 """Growth of the cost of belief propagation: time per iteration and peak memory from 10^3 to 10^7 edges.
 
-Each size is a seeded spin glass on a square grid, in a fresh process, so that the peak of memory belongs to it alone.
+Each size is a seeded spin glass on a square grid, in a fresh process, so that the peak of memory belongs to this size.
 An edge joins a factor and one of its variables, unary factors included. With linear growth the column `ns/edge` is
 flat, except for steps where the messages no longer fit into a cache.
 
@@ -20,11 +20,11 @@ import time
 from benchmarks._venvs import environment
 from benchmarks.io import peak_memory
 
-_SECONDS = 0.5  # aimed at per timing
+_SECONDS = 0.5  # The planned duration of a timing. Chosen by hand.
 
 
 def measure(edges: float, solver: str, task: str, repeats: int) -> dict[str, float]:
-    """Compile, then iterate; runs in a process of its own."""
+    """Return the seconds to compile and to iterate, and the peak memory. Call this function in a separate process."""
     from equifactor.base.status import Task
     from equifactor.generators import ising_grid
     from equifactor.graph import compile
@@ -33,7 +33,7 @@ def measure(edges: float, solver: str, task: str, repeats: int) -> dict[str, flo
 
     method = parse_solver(solver)
     if not isinstance(method, IterativeSolver):
-        raise SystemExit(f"{solver} does not iterate over messages")
+        raise SystemExit(f"{solver} does not iterate over messages. Choose an iterative solver such as bp.")
     side = max(2, round((edges / 5) ** 0.5))  # a cell has a unary factor and two pairs: five edges
     small = compile(ising_grid(2, 2, seed=0))
     method.step(method.init(small, Task(task), SolveContext()), 1)  # loads the kernels
@@ -87,7 +87,7 @@ def main() -> None:
             flush=True,
         )
         before = {"per_edge": per_edge}
-    print("growth: ns/edge divided by that of the size before; 1 is linear")
+    print("growth: ns/edge divided by ns/edge of the size before; 1 is linear")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = lazy_names(
     __name__,
     __file__,
     replaced={
+        "EvidenceRows": "equifactor.solve(graph, evidence=[..], targets=[..])",
         "exact_marginals": 'equifactor.solve(graphs, "MAR", "exact")',
         "solve_many": "equifactor.solve(graph, evidence=[..], targets=[..])",
     },

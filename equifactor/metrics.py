@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, brief
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def mean_error(exact: Marginals, estimate: Marginals, *, variables: IntArray | N
 
 def summarize(values: ArrayLike) -> Summary:
     """Return the mean over graphs of one number per graph, with its standard error `std(ddof=1) / sqrt(n)`."""
-    values = np.asarray(values, float).ravel()
+    values = _numbers(values).ravel()
     n = len(values)
     finite = values[~np.isinf(values)]
     finite_mean = float(finite.mean()) if len(finite) else math.nan
@@ -97,15 +98,17 @@ def summarize(values: ArrayLike) -> Summary:
     return Summary(finite_mean, stderr, n, 0, finite_mean)
 
 
+@checks_types("exact", "estimate")
 def pooled_rmse(exact: Sequence[Marginals], estimate: Sequence[Marginals]) -> Summary:
     """Return the RMSE over all (variable, state) entries of all graphs.
 
-    The weight of a graph is its number of entries. The standard error over graphs is that of the ratio
+    The weight of a graph is its number of entries. The standard error over graphs comes from the ratio
     (squared error) / (entries), carried through the root: se(mse) / (2 rmse).
     """
     if len(exact) != len(estimate):
         raise ModelError(
-            f"pooled_rmse needs one estimate per exact answer; found {len(estimate)} estimates for {len(exact)} answers"
+            f"pooled_rmse needs one estimate per exact answer, found {len(estimate)} estimates for {len(exact)} "
+            "answers."
         )
     pairs = [_squared_error(p, q, None) for p, q in zip(exact, estimate, strict=True)]
     n = len(pairs)
@@ -131,10 +134,10 @@ def map_error(score: ArrayLike, optimum: ArrayLike) -> FloatArray:
     """Return the UAI error of assignments, `|(s* - s) / s*|`, from natural log scores s and optimal log scores s*.
 
     The error is infinite if the assignment has probability zero (s = -inf). If the fraction is undefined, two equal
-    scores (both 0, or both -inf because no assignment is possible) give 0, and any other score against s* = 0 gives
+    scores give 0: both are 0, or both are -inf because no assignment is possible. Any other score against s* = 0 gives
     infinity. To summarise many errors use `summarize`, which counts infinite ones. The shape is that of the arguments.
     """
-    s, best = np.broadcast_arrays(np.asarray(score, float), np.asarray(optimum, float))
+    s, best = _broadcast(score, optimum)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.abs((best - s) / best)
     error = np.where(np.isinf(s) | np.isinf(best) | (best == 0), np.inf, error)
@@ -148,7 +151,7 @@ def uai_score(error: ArrayLike, trivial_error: ArrayLike) -> FloatArray:
     `trivial_error` is the error of the simplest answer, for example uniform marginals. An error of 0 scores 100, even
     if the trivial error is 0 too. An infinite error scores 0. Average the scores over problems.
     """
-    err, trivial = np.broadcast_arrays(np.asarray(error, float), np.asarray(trivial_error, float))
+    err, trivial = _broadcast(error, trivial_error)
     if np.any(err < 0) or np.any(trivial < 0):
         raise ModelError("Errors must be at least 0; found a negative error.")
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -158,6 +161,22 @@ def uai_score(error: ArrayLike, trivial_error: ArrayLike) -> FloatArray:
 
 
 # ---- shared ----------------------------------------------------------------------------------------------
+
+
+def _numbers(given: ArrayLike) -> FloatArray:
+    try:
+        return np.asarray(given, float)
+    except (TypeError, ValueError):
+        raise ModelError(f"Expected numbers, found {brief(given)}.") from None
+
+
+def _broadcast(first: ArrayLike, second: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    a, b = _numbers(first), _numbers(second)
+    try:
+        s, t = np.broadcast_arrays(a, b)
+        return s, t
+    except ValueError:
+        raise ModelError(f"Arrays of the shapes {a.shape} and {b.shape} cannot be compared.") from None
 
 
 def _paired(exact: Marginals, estimate: Marginals) -> tuple[FloatArray, FloatArray, IntArray]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.generators import ising_grid, random_graph, random_tree
-from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.symmetry.relabelling import KINDS
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def assert_same_graph(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) ->
 
     `tolerance` is absolute on the natural logs of the tables; true zeros must agree exactly.
     """
-    s, t = g.structure, h.structure
+    s, t = as_graph(g).structure, as_graph(h).structure
     for field in ("card", "scope_ptr", "scope_vars"):
         np.testing.assert_array_equal(getattr(s, field), getattr(t, field), err_msg=f"{field} differs")
     assert s.variable_names == t.variable_names, f"names: {s.variable_names} and {t.variable_names}"

@@ -18,11 +18,11 @@ from experiments.report import PAGE, RESULTS, line_by_line, origin, write_report
 from experiments.run_store import Row, RunStore
 from experiments.runner import Effort, ExperimentRun, finished_row, outdated, run_all
 
-# Shares of the time limit after which tuning of learning rates, training and judging end. Chosen by hand.
+# The shares of the time limit after which tuning of learning rates, training and judging end. Chosen by hand.
 _TUNED_BY, _TRAINED_BY, _JUDGED_BY = 0.3, 0.75, 0.95
-_STARTING = 20.0  # Seconds from the start of a training to its first gradient step. Chosen by hand.
-_LARGEST = 1_000_000  # Size in bytes of the largest model file that is kept. Chosen by hand.
-_MARGIN = 0.85  # Share of the remaining training time that gradient steps are planned to take. Chosen by hand.
+_STARTING = 20.0  # The number of seconds from the start of a training to its first gradient step. Chosen by hand.
+_LARGEST = 1_000_000  # The size, in bytes, from which a model file is not kept. Chosen by hand.
+_MARGIN = 0.85  # The share of the remaining training time that gradient steps are planned to take. Chosen by hand.
 
 
 class BurstyComparison:
@@ -32,13 +32,13 @@ class BurstyComparison:
         self.experiment, self.store = experiment, RunStore(folder)
 
     def run(self, effort: Effort, chosen: BurstyExperiment | None = None, limit: float | None = None) -> list[str]:
-        """Run what is missing: decoders, learning rates, networks; return one sentence for each unfinished run.
+        """Run the missing runs of decoders, learning rates and networks; return one sentence for each unfinished run.
 
         Args:
             effort: the resources that may be used.
             chosen: the experiment with some of its lines only; None for all lines.
-            limit: seconds after which all runs must have ended; training and judging get shares of them, and every
-                network gets the same number of gradient steps, as many as the time allows.
+            limit: seconds after which all runs must have ended. Tuning, training and judging get shares of this time.
+                Every network gets the same number of gradient steps, as many as the time allows.
         """
         experiment, start = chosen or self.experiment, time.time()
         unpack_models(self.store.folder)
@@ -59,9 +59,10 @@ class BurstyComparison:
         return trouble + more
 
     def updates(self, experiment: BurstyExperiment, train_until: float | None) -> int:
-        """Return the number of gradient steps of every network: those of the config, or as many as the time allows.
+        """Return the number of gradient steps of every network: the number in the config, or fewer if time is short.
 
-        During tuning the networks shared the device, as all seeds of all networks do during training.
+        The duration of a step is taken from tuning, when all networks shared the device. In training, all seeds of all
+        networks share it.
         """
         rows = [row for run in rate_runs(experiment) if (row := finished_row(run, self.store)) is not None]
         most = experiment.training.updates
@@ -98,7 +99,7 @@ class BurstyComparison:
         return [row for run in runs if (row := finished_row(run, self.store)) is not None]
 
     def _pack_models(self) -> None:
-        """Write one file with the trained networks, without large ones, for git."""
+        """Write one file with the trained networks for git, without large networks."""
         paths = sorted(p for p in (self.store.folder / "models").glob("*.*") if p.stat().st_size < _LARGEST)
         if paths:
             with zipfile.ZipFile(self.store.folder / "models.zip", "w", zipfile.ZIP_DEFLATED) as packed:

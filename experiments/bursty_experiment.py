@@ -1,4 +1,4 @@
-"""What the experiment on bursty noise compares: a code, a range of noise, decoders and networks."""
+"""The config of the experiment on bursty noise: a code, a range of noise, decoders and networks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class DecoderLine:
 
     Attributes:
         name: name in tables.
-        methods: methods of `WordDecoder`; the one with the fewest wrong validation bits is used.
-        clips: values at which log ratios of bits are clipped; chosen in the same way.
-        knows: what the decoder knows of the noise: `gaussian` only the SNR, as networks do; `bursts` also the
-            probability of bursts and the range of their strength; `strength` everything.
+        methods: methods of `WordDecoder`; the method with the fewest wrong validation bits is used.
+        clips: values at which log ratios of bits are clipped; the value is chosen in the same way.
+        knows: the knowledge of the decoder about the noise. `gaussian`: only the SNR, like the networks. `bursts`: also
+            the probability of bursts and the range of their strength. `strength`: also the strength.
     """
 
     name: str
@@ -74,7 +74,7 @@ class NoiseRange:
 
 @dataclass(frozen=True)
 class WordTraining:
-    """How every network is trained.
+    """The settings of training, the same for every network.
 
     Attributes:
         updates: number of gradient steps; with a time limit possibly fewer, the same number for all networks.
@@ -116,7 +116,7 @@ class OtherCode:
 
 @dataclass(frozen=True)
 class BurstyExperiment:
-    """Everything that decides a result, except for device and time; `at` names a code other than that of training."""
+    """Everything that decides a result, except for device and time; `at` names a code other than the trained code."""
 
     name: str
     title: str

@@ -26,7 +26,10 @@ class ErrorRate:
 
 
 def bit_rate(cell: Row, message: int) -> ErrorRate:
-    """Return the rate of wrong message bits, `message` per word; words are independent, bits of a word are not."""
+    """Return the rate of wrong message bits, for `message` bits per word.
+
+    Words are independent. The bits of a word are not, so the standard error is taken over words.
+    """
     words = cell["words"]
     each = cell["message_errors"] / words
     spread = max(0.0, cell["message_squares"] / words - each * each) / words

@@ -25,7 +25,7 @@ from experiments.runner import device_name, finished_row
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
 
-_TUNING_SEED = 90  # Seed of the weights and training words while a learning rate is chosen. Chosen by hand.
+_TUNING_SEED = 90  # The seed of the weights and training words while a learning rate is chosen. Chosen by hand.
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,10 @@ class LearnedRun:
         }  # fmt: skip
 
     def judge(self, network: Any, device: str, until: float | None = None) -> Row:
-        """Return errors after T steps, pass by pass while time is left; for the first of several also after 2T."""
+        """Return errors after T steps, pass by pass while time is left.
+
+        If there are several passes, the first pass is also judged after 2T steps (`twice`).
+        """
         from experiments.word_training import WordReader
 
         noise, code, start = self.experiment.noise, self.experiment.code(), time.perf_counter()
@@ -243,7 +246,7 @@ def network_runs(
 
 
 def _words(experiment: BurstyExperiment) -> Row:
-    """Return the settings of training without the number of gradient steps, which the row has."""
+    """Return the settings of training without the number of gradient steps, which the row states."""
     return asdict(dataclasses.replace(experiment.training, updates=0))
 
 

@@ -1,4 +1,4 @@
-"""Trained networks and decoders on codes other than that of training."""
+"""Trained networks and decoders on codes other than the code of training."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ from experiments.bursty_experiment import BurstyExperiment, NoiseRange
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
-_GROUPS = 16  # Number of channels in a batch of training words. Chosen by hand.
-# Number of burst strengths that a receiver averages over if it knows only their range. Chosen by hand.
+_GROUPS = 16  # The number of channels in a batch of training words. Chosen by hand.
+# The number of burst strengths that a receiver averages over if it knows only their range. Chosen by hand.
 _STRENGTHS = 25
 
 Cells = list[dict[str, Any]]
@@ -87,12 +87,13 @@ def count_errors(
     Args:
         code: the code of the words.
         noise: the channels.
-        read: takes the words of all channels and the number of the pass, and returns the decoded bits [N, n] of each.
-        go_on: called before each pass except the first; False ends the passes.
+        read: a function that takes the words of all channels and the number of the pass, and returns the decoded bits
+            [N, n] of each channel.
+        go_on: a function that is called before each pass except the first; False ends the passes.
 
     Returns:
-        for each channel the words, wrong words, wrong bits, wrong message bits, and the sum over words of the squared
-        number of wrong message bits.
+        For each channel, the numbers of words, wrong words, wrong bits and wrong message bits. `message_squares` is the
+        sum over words of the squared number of wrong message bits.
     """
     counts = np.zeros((len(noise.sizes()), 5), np.int64)
     for number, words in enumerate(judged_words(code, noise)):
@@ -108,11 +109,11 @@ def count_errors(
 
 
 def errors(code: LdpcCode, sent: IntArray, found: IntArray) -> IntArray:
-    """Return words, wrong words, wrong bits, wrong message bits, and the sum of squared wrong message bits of words."""
-    off = sent != found
-    of_message = off[:, code.message_bits].sum(axis=1)
+    """Return the five counts of `count_errors` for words [N, n] that were sent, and their decoded bits [N, n]."""
+    wrong = sent != found
+    of_message = wrong[:, code.message_bits].sum(axis=1)
     return np.array(
-        [len(off), np.count_nonzero(off.any(axis=1)), off.sum(), of_message.sum(), np.square(of_message).sum()]
+        [len(wrong), np.count_nonzero(wrong.any(axis=1)), wrong.sum(), of_message.sum(), np.square(of_message).sum()]
     )
 
 

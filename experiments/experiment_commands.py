@@ -29,7 +29,7 @@ app = typer.Typer(
 )
 
 Config = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="A .toml file in place of the experiment's own config.")
+    str | None, typer.Option("--config", metavar="FILE", help="A .toml file in place of the config in the folder.")
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for results; default experiments/NAME.")
@@ -86,9 +86,9 @@ def _marginal_command(name: str, about: str) -> None:
 
     command.__doc__ = f"""{about}
 
-    It trains every model, judges all methods on the same test graphs, and writes tables and a figure. Finished runs are
-    stored in DIR: the same command continues a stopped run. Parts (--methods, --sizes) can be run one at a time, and
-    the tables show all finished runs.
+    The command trains every network, judges all methods on the same test graphs, and writes tables and a figure.
+    Finished runs are stored in DIR: the same command continues a stopped run. Parts (--methods, --sizes) can be run one
+    at a time, and the tables show all finished runs.
     """
     lines = [f"{_PROGRAM} {name} --quick --methods FE-NBP --out quick", f"{_PROGRAM} {name} --report-only"]
     app.command(name, short_help=about, epilog=example(*lines))(command)
@@ -183,8 +183,8 @@ def bursty(
 ) -> None:
     """Compare classical decoders and trained networks on the same words of one code, as in the papers of NEBP and FGNN.
 
-    Every network is trained on the same number of words and gradient steps: those of the config, or as many as the time
-    limit allows. Finished runs are stored in DIR: the same command continues a stopped run.
+    Every network is trained on the same number of words and gradient steps: the number in the config, or as many as the
+    time limit allows. Finished runs are stored in DIR: the same command continues a stopped run.
     """
     from experiments.bursty_comparison import BurstyComparison
     from experiments.experiment_config import load_bursty
@@ -216,11 +216,11 @@ def weights(
     device: Device = "cpu",
     seconds: Annotated[float, typer.Option("--seconds", help="Time for the whole run.")] = 600.0,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the file; default: the package's own.")
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the file; default: in the package.")
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of training.")] = 0,
     start: Annotated[Path | None, typer.Option("--start", metavar="FILE", help="Model file to start from.")] = None,
-    lr: Annotated[float | None, typer.Option("--lr", help="Learning rate; default: that of the kind.")] = None,
+    lr: Annotated[float | None, typer.Option("--lr", help="Learning rate; default: the rate of the kind.")] = None,
     data: Annotated[
         str | None, typer.Option("--data", metavar="FOLDER", help="MAP: public models, whose training split is used.")
     ] = None,
@@ -240,7 +240,7 @@ def weights(
     try:
         settings: dict[str, Any] = dict(json.loads(network))
     except (ValueError, TypeError):
-        raise OptionError(f"--network must be an object in JSON, found {network!r}") from None
+        raise OptionError(f"--network must be an object in JSON, found {network!r}.") from None
     recipe = WeightsRecipe(
         kind, task, device, seconds, seed, start, lr=lr, data=data, balance=balance, network=settings, share=share,
         batch=batch, states=states,
@@ -305,7 +305,7 @@ def card(
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the program with these arguments (by default those of the process); return the exit status."""
+    """Run the program with these arguments, by default the arguments of the process; return the exit status."""
     return guarded(_run, list(sys.argv[1:] if args is None else args))
 
 
@@ -320,9 +320,9 @@ def _run(args: list[str]) -> int:
 
 
 def _finish(write: Callable[[], list[Path]], trouble: Sequence[str]) -> None:
-    """Print what is missing, write all files and print the first table; the exit status is 0 if nothing is missing."""
+    """Print the missing runs, write all files and print the first table; the exit status is 0 if no run is missing."""
     for sentence in trouble:
-        print(f"missing: {sentence}; run the same command again to continue", file=sys.stderr)
+        print(f"missing: {sentence.rstrip('.')}. Run the same command again to continue.", file=sys.stderr)
     written = write()
     for page in [path for path in written if path.suffix == ".md"][:1]:
         print(page.read_text(encoding="utf-8"))
@@ -342,4 +342,4 @@ def _until(time_limit: float | None) -> float | None:
 
 def _one_of(what: str, word: str, words: Sequence[str]) -> None:
     if word not in words:
-        raise OptionError(f"{what} cannot be {word!r}; choose from: {', '.join(words)}")
+        raise OptionError(f"{what} cannot be {word!r}; choose from: {', '.join(words)}.")

@@ -1,4 +1,4 @@
-"""Reading the config of an experiment: `config.toml` in its folder, or a file of your own."""
+"""Reading the config of an experiment: `config.toml` in its folder, or another TOML file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ MAP = ("uai",)  # Experiments on the most probable assignment.
 
 
 def load(name: str) -> MarginalExperiment | MapExperiment:
-    """Return an experiment by the name of its folder, or from a TOML file, which states `task = "MAP"` for MAP."""
+    """Return an experiment by the name of its folder, or from a TOML file. A file for MAP states `task = "MAP"`."""
     path = Path(name) if name.endswith(".toml") else ROOT / name / "config.toml"
     if not path.is_file():
         raise OptionError(
-            f"There is no experiment {name!r}; choose from: {', '.join((*MARGINAL, *MAP))}, or pass a .toml file"
+            f"There is no experiment {name!r}; choose from: {', '.join((*MARGINAL, *MAP))}, or pass a .toml file."
         )
     values = read_toml(path)
     name = path.parent.name if path.name == "config.toml" else path.stem
@@ -64,6 +64,6 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FormatError(f"{path}: the file cannot be read: {error.strerror}") from None
+        raise FormatError(f"{path}: the file cannot be read: {error.strerror}.") from None
     except tomllib.TOMLDecodeError as error:
         raise FormatError(f"{path}: this is not a valid TOML file: {error}") from None

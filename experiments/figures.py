@@ -13,8 +13,8 @@ from experiments.report import mean
 from experiments.run_store import Row
 
 _LINEAR = 1e-4  # The axis of errors is linear below this value, so that an error of 0 can be drawn. Chosen by hand.
-_MARKERS = "osD^vP"  # Markers of the solvers.
-_STYLES = ("-", "--", "-.", ":")  # Styles of the lines, so that overlapping lines can be distinguished in print.
+_MARKERS = "osD^vP"  # The markers of the solvers.
+_STYLES = ("-", "--", "-.", ":")  # The styles of the lines, which distinguish overlapping lines in print.
 
 
 def draw_sizes(experiment: MarginalExperiment, means: Sequence[SeedMean], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Test models that are isomorphic to training models. The tables state how many there are."""
+"""Test models that are isomorphic to training models. The tables state their number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from equifactor.symmetry import graph_hash
 from experiments.map_splits import ModelSplit
 from experiments.run_store import Row, RunStore
 
-_DIGITS = 9  # Decimals of log tables that are compared, since sums over factors may differ in order. Chosen by hand.
+# The number of decimals of log tables that are compared, since sums over factors may differ in order. Chosen by hand.
+_DIGITS = 9
 
 
 def compute_hashes(splits: Sequence[ModelSplit], store: RunStore) -> None:
@@ -24,10 +25,10 @@ def compute_hashes(splits: Sequence[ModelSplit], store: RunStore) -> None:
 
 
 def isomorphic_models(splits: Sequence[ModelSplit], store: RunStore) -> tuple[list[Row], list[str]]:
-    """Return, per split, the test models isomorphic to a training model, exactly or up to unary tables.
+    """Return a row per split with the test models isomorphic to a training model, exactly or up to unary tables.
 
-    Models are compared after conditioning on evidence (`remainder`). One model under two observations differs in unary
-    tables only. The sentences name the collections that were not compared.
+    Return also a sentence for each collection that was not compared. Models are compared after conditioning on evidence
+    (`remainder`). The same model with other observations differs in unary tables only.
     """
     found, missing = [], []
     for split in splits:
@@ -47,8 +48,8 @@ def isomorphic_models(splits: Sequence[ModelSplit], store: RunStore) -> tuple[li
 def remainder(graph: FactorGraph, *, unary: bool = True) -> FactorGraph:
     """Return the graph of the free variables: renumbered, with larger tables and one unary table per variable.
 
-    The unary tables of a variable are multiplied into one, which is left out if `unary` is False. Constants are
-    dropped, and every table is scaled to a maximum of 1, since neither changes the best assignment.
+    The unary tables of a variable are multiplied into one table, which is left out if `unary` is False. Constants are
+    dropped, and every table is scaled to a maximum of 1. Neither changes the best assignment.
     """
     free = graph.free_vars.tolist()
     number = {i: n for n, i in enumerate(free)}
@@ -83,7 +84,7 @@ def _key(instance: Instance) -> str:
 
 
 def _hashes(instance: Instance) -> Row:
-    """Return the hashes of a model conditioned on its evidence, with unary tables and of the larger tables alone."""
+    """Return two hashes of a model conditioned on its evidence: of all tables, and of the larger tables alone."""
     graph = instance.graph()
     return {
         "whole": graph_hash(remainder(graph), digits=_DIGITS),

@@ -38,9 +38,9 @@ class JudgedLine:
         seed: seed of the solver, or of the training of its network.
         solvers: text forms of the solvers.
         time_limit: seconds per model and solver.
-        weights: where learned weights come from.
-        files: hash of the files that the solvers read and their text forms do not name.
-        obstacle: why it cannot be solved here; answers from other machines are shown nevertheless.
+        weights: the origin of learned weights.
+        files: hash of the files that the solvers read and that their text forms do not name.
+        obstacle: the reason why the line cannot be solved here; answers from other machines are shown nevertheless.
     """
 
     line: str
@@ -169,7 +169,7 @@ def unavailable(solver: str) -> str | None:
 
 
 def solve_lines(judged: Sequence[JudgedLine], store: RunStore, effort: Effort) -> None:
-    """Solve what has no answer yet, or with `redo` no answer of the present code."""
+    """Solve the models without an answer; with `redo`, also the models without an answer of the present code."""
     answers = MapAnswers(store)
     jobs = []
     for line in judged:
@@ -196,8 +196,8 @@ def solve_jobs(jobs: Sequence[Job], store: RunStore, effort: Effort) -> dict[Job
 def complete_lines(judged: Sequence[JudgedLine], answers: MapAnswers) -> tuple[list[Row], list[str]]:
     """Return the rows of all lines that are solved on every model, and one sentence for each other line.
 
-    Completeness is decided by collection and seed, and in cross-validation over all folds, because a mean over some of
-    the models would be misleading. Complete lines are archived.
+    A mean over some of the models would be misleading. So completeness is decided by collection and seed, and in
+    cross-validation over all folds. Complete lines are archived.
     """
     groups: dict[tuple[str, str, int], list[JudgedLine]] = defaultdict(list)
     for line in judged:

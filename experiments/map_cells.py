@@ -11,7 +11,8 @@ from experiments.map_answers import error_of
 from experiments.report import deviation, mean
 from experiments.run_store import Row
 
-_BETTER = 1e-6  # Relative amount by which a score must exceed the best known score to count as better. Chosen by hand.
+# The relative amount by which a score must exceed the best known score to count as better. Chosen by hand.
+_BETTER = 1e-6
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class ErrorCell:
     seeds: int
 
     def text(self) -> str:
-        """Return the error, and the number of answers that it leaves out."""
+        """Return the error, and the number of answers that the error leaves out."""
         left = [f"{n} {what}" for n, what in ((self.zero, "zero"), (self.missing, "unanswered")) if n]
         error = "inf" if math.isnan(self.error) else f"{self.error:.4f}"
         spread = "" if math.isnan(self.spread) else f" ± {self.spread:.4f}"
@@ -87,7 +88,7 @@ def gap_of(row: Row) -> float | None:
 
 
 def improved(rows: Iterable[Row]) -> list[Row]:
-    """Return the models with an answer above the best known score of the index, and all lines with such an answer."""
+    """Return the models with an answer above the best known score of the index, each with the lines that found one."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
         score, best = row.get("log_score"), row.get("reference")

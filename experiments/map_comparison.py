@@ -35,7 +35,7 @@ class MapComparison:
     def run(
         self, effort: Effort, chosen: MapExperiment | None = None, *, train: str = "yes", parts: tuple[str, ...] = PARTS
     ) -> list[str]:
-        """Run what is missing; return one sentence for each training that is not finished.
+        """Run the missing trainings and solvers; return one sentence for each training that is not finished.
 
         The same call continues a stopped run, also on another machine.
 

@@ -15,7 +15,7 @@ _NO_ANSWER = 1.0  # The error of a missing or impossible answer, so that the mea
 
 
 def solve_curve(experiment: MapExperiment, splits: Sequence[ModelSplit], store: RunStore, effort: Effort) -> None:
-    """Solve what the curve needs and the store does not have.
+    """Solve the models of the curve that the store does not have yet.
 
     Separate runs under separate limits cost more than one trace, but work with any solver. Only a proven answer is
     reused for longer limits, because more time cannot change its error.
@@ -38,7 +38,10 @@ def solve_curve(experiment: MapExperiment, splits: Sequence[ModelSplit], store: 
 def curve_points(
     experiment: MapExperiment, splits: Sequence[ModelSplit], answers: MapAnswers
 ) -> tuple[list[Row], list[str]]:
-    """Return the mean error by solver, collection and limit if all models are solved; a sentence for other solvers."""
+    """Return the mean error by solver, collection and limit, if all models are solved.
+
+    Return also a sentence for each solver without any mean.
+    """
     found: dict[str, Row] = {}
     missing: list[str] = []
     for name, solver in experiment.curve.solvers.items():

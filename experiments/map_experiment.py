@@ -17,14 +17,14 @@ Options = Mapping[str, Any]
 class SolverMethod:
     """A line without training: a solver, or with `grid` several solvers, whose best answer for each model counts.
 
-    The best answer is the one with the highest log score, which does not need the optimum.
+    The best answer is the answer with the highest log score. Choosing it does not need the optimum.
 
     Attributes:
         name: name of the line in tables.
         solver: text form of the solver.
         grid: options of the solver and their values; every combination is run.
         seeds: seeds, several for solvers that start at random.
-        weights: where learned weights come from, as shown in the table.
+        weights: the origin of learned weights, as shown in the table.
     """
 
     name: str
@@ -47,7 +47,7 @@ class NetworkMethod:
         name: name of the line in tables.
         kind: kind of network.
         network: settings of the network.
-        training: settings of training that differ from those of the experiment.
+        training: settings of training that differ from the settings of the experiment.
         tune: settings of the network and their values; every combination is a variant.
         decode: ways to decode an assignment from the beliefs, with one line in the table for each.
     """

@@ -1,4 +1,4 @@
-"""The page of an experiment on MAP in Markdown: tables of errors, times and certificates, and what is missing."""
+"""The page of an experiment on MAP in Markdown: tables of errors, times and certificates, and the missing runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.map_experiment import MapExperiment
 from experiments.map_splits import ModelSplit
 from experiments.run_store import Row
 
-_DENSE = 0.5  # Share of all pairs of variables in a factor from which a model counts as dense. Chosen by hand.
+_DENSE = 0.5  # A model is dense if at least this share of all pairs of variables shares a factor. Chosen by hand.
 _INTRODUCTION = (
     "Test models, and all models of the cross-validated collections. A model is dense if at least half of all pairs of "
     "variables share a factor. The gap is relative to the score."
@@ -62,8 +62,8 @@ def _goals(experiment: MapExperiment, table: ErrorCells) -> list[str]:
         [name, *(_goal(table.get(name, {}).get(c), goal.get(c)) for c in names)]
         for name, goal in experiment.goals.items()
     ]
-    said = "The largest error that meets the goal, and the error that was reached."
-    return ["", "## Goals", "", said, "", markdown([["method", *names], *rows])]
+    about = "The largest error that meets the goal, and the error that was reached."
+    return ["", "## Goals", "", about, "", markdown([["method", *names], *rows])]
 
 
 def _goal(cell: ErrorCell | None, goal: float | None) -> str:
@@ -74,14 +74,14 @@ def _goal(cell: ErrorCell | None, goal: float | None) -> str:
 
 
 def _certificates(experiment: MapExperiment, table: ErrorCells) -> list[str]:
-    """Return the table of lines that proved an optimum; the bounds of belief propagation prove none."""
+    """Return the table of lines that proved an optimum; the bounds of belief propagation prove no optimum."""
     bounded = {n: cells for n, cells in table.items() if any(c.proven for c in cells.values())}
     if not bounded:
         return []
     names = experiment.collections
     rows = [[n, *(_proof(cells.get(c)) for c in names)] for n, cells in bounded.items()]
-    said = "Answers proven optimal, answers as good as the best known, and the median relative gap to the upper bound."
-    return ["", "## Certificates", "", said, "", markdown([["method", *names], *rows])]
+    about = "Answers proven optimal, answers as good as the best known, and the median relative gap to the upper bound."
+    return ["", "## Certificates", "", about, "", markdown([["method", *names], *rows])]
 
 
 def _folds(experiment: MapExperiment, folds: ErrorCells, weights: Mapping[str, str]) -> list[str]:
@@ -107,8 +107,8 @@ def _curve(experiment: MapExperiment, points: Sequence[Row]) -> list[str]:
             mine = {p["limit"]: p for p in points if p["solver"] == solver and p["collection"] == name}
             if mine:
                 rows.append([solver, name, *(_point(mine.get(t)) for t in limits)])
-    said = "A missing answer counts as an error of 1. The number of proven answers is in brackets."
-    return ["", "## Error against time", "", said, "", markdown(rows)]
+    about = "A missing answer counts as an error of 1. The number of proven answers is in brackets."
+    return ["", "## Error against time", "", about, "", markdown(rows)]
 
 
 def _point(point: Row | None) -> str:
@@ -173,7 +173,7 @@ def _latex_cell(cell: ErrorCell, best: float) -> str:
 
 
 def describe(splits: Sequence[ModelSplit]) -> list[Row]:
-    """Return what the index states about every test model, the small models of a collection first."""
+    """Return a row about every test model from the index, the small models of a collection first."""
     instances = {i.key: i for split in splits for i in split.test}
     order = list(dict.fromkeys(i.collection for i in instances.values()))
     rows = [_describe(i) for i in instances.values()]
@@ -194,7 +194,7 @@ def _describe(instance: Instance) -> Row:
 
 
 def model_tables(experiment: MapExperiment, models: Sequence[Row], rows: Sequence[Row]) -> list[str]:
-    """Return a table of proofs by collection, sparse or dense, and a table of all models, for the lines of `details`.
+    """Return a table of proofs by collection and density, and a table of all models, for the lines of `details`.
 
     A model that is in the test split and in a fold was solved once and is shown once.
     """

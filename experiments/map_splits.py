@@ -45,7 +45,7 @@ def splits_of(experiment: MapExperiment, folder: str | Path | None) -> list[Mode
         if not train or not test:
             raise OptionError(
                 f"{name}: the index of the folder must have models of the splits train and test with a known "
-                f"map_log_score; found {len(train)} models of train and {len(test)} of test"
+                f"map_log_score. Found {len(train)} models of train and {len(test)} of test."
             )
         fixed.append(ModelSplit(name, None, train, test))
         count = experiment.folds.get(name, 0)

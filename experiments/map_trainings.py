@@ -1,4 +1,4 @@
-"""One network on one split of the models, trained within a time limit and continued by the next call."""
+"""The training of one network on one split of the models, within a time limit. The next call continues it."""
 
 from __future__ import annotations
 
@@ -139,7 +139,10 @@ def final_trainings(experiment: MapExperiment, splits: Sequence[ModelSplit], sto
 def complete_trainings(
     experiment: MapExperiment, splits: Sequence[ModelSplit], store: RunStore
 ) -> tuple[list[MapTraining], list[str]]:
-    """Return the runs of networks that are trained on all splits of a collection, and a sentence for the others."""
+    """Return the runs of networks that are trained on all splits of a collection.
+
+    Return also a sentence for each network that is not.
+    """
     done = [run for run in final_trainings(experiment, splits, store) if store.get(run.key) is not None]
     whole: list[MapTraining] = []
     missing: list[str] = []

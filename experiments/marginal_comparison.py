@@ -23,7 +23,7 @@ class MarginalComparison:
         self.store = RunStore(folder)
 
     def run(self, effort: Effort, chosen: MarginalExperiment | None = None) -> list[str]:
-        """Run what is missing: tuning, then all lines; return one sentence for each run that is not finished.
+        """Run the missing runs of tuning, then of all lines; return one sentence for each run that is not finished.
 
         Args:
             effort: the resources that may be used.

@@ -18,8 +18,8 @@ class NetworkLine:
         kind: kind of network.
         lr: learning rate; None to tune it, see `RateTuning`.
         network: settings of the network.
-        training: settings of its training that differ from those of the experiment.
-        sizes: numbers of training graphs; None for all those of the experiment.
+        training: settings of its training that differ from the settings of the experiment.
+        sizes: numbers of training graphs; None for all sizes of the experiment.
     """
 
     name: str
@@ -47,7 +47,7 @@ class SolverLine:
 
 @dataclass(frozen=True)
 class GraphFamily:
-    """Graphs unlike those of training: test graphs, and other graphs of the same kind on which solvers are tuned."""
+    """Graphs unlike the training graphs: test graphs, and other graphs of the same kind on which solvers are tuned."""
 
     name: str
     test: str
@@ -56,7 +56,7 @@ class GraphFamily:
 
 @dataclass(frozen=True)
 class RateTuning:
-    """How learning rates are chosen: the same candidates and steps for every network, on graphs of another seed."""
+    """The choice of learning rates: the same candidates and steps for every network, on graphs of another seed."""
 
     lrs: tuple[float, ...]
     size: int
@@ -80,8 +80,8 @@ class MarginalExperiment:
         models: the networks.
         classical: the solvers.
         published: KL and RMSE that the paper states, by line.
-        tuning: how learning rates are chosen; None for one rate for all networks.
-        models_from: an experiment whose trained networks are judged here, instead of training new ones.
+        tuning: the choice of learning rates; None for one rate for all networks.
+        models_from: an experiment whose trained networks are judged here; empty to train new networks.
         families: other graphs on which every line is also judged.
         step_factors: multiples of the T steps of a network after which it is also judged.
     """

@@ -30,8 +30,8 @@ class SeedMean:
 def seed_means(rows: Sequence[Row]) -> list[SeedMean]:
     """Return one row for all runs that differ only in the seed.
 
-    The standard error combines that over test graphs (which are the same for every seed, so it does not shrink with
-    seeds) and that over seeds.
+    The standard error combines the standard error over test graphs and the standard error over seeds. The test graphs
+    are the same for every seed, so the first does not shrink with more seeds.
     """
     groups: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
@@ -57,7 +57,7 @@ def marginal_page(experiment: MarginalExperiment, rows: Sequence[Row], tuned: Se
 
 
 def size_tables(experiment: MarginalExperiment, means: Sequence[SeedMean]) -> str:
-    """Return one table per training size; solvers without training are in each of them."""
+    """Return one table per training size; solvers without training are in each table."""
     parts = [f"# {experiment.title}", "", f"Test graphs: `{experiment.test}`. KL and RMSE +- one standard error."]
     for size in experiment.sizes:
         table = [["method", "KL", "RMSE", "seeds", "seconds", "published KL, RMSE"]]
@@ -71,7 +71,7 @@ def size_tables(experiment: MarginalExperiment, means: Sequence[SeedMean]) -> st
 
 
 def families_table(experiment: MarginalExperiment, rows: Sequence[Row]) -> str:
-    """Return a table of KL on every family, one column each, the mean over seeds; the best of a column is bold."""
+    """Return a table of KL, the mean over seeds, with one column per family; the best KL of a column is bold."""
     names = [f.name for f in experiment.families]
     groups: dict[tuple[str, int | None], list[Row]] = defaultdict(list)
     for row in rows:
@@ -90,7 +90,7 @@ def families_table(experiment: MarginalExperiment, rows: Sequence[Row]) -> str:
 
 
 def steps_table(rows: Sequence[Row]) -> str:
-    """Return a table of KL after each number of steps, one column each, the mean over seeds."""
+    """Return a table of KL, the mean over seeds, with one column per number of steps."""
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if "steps" in row:
@@ -104,7 +104,7 @@ def steps_table(rows: Sequence[Row]) -> str:
 
 
 def tuning_table(tuned: Sequence[Row]) -> str:
-    """Return a table of the validation KL of each learning rate; the best is bold and was used."""
+    """Return a table of the validation KL of each learning rate; the best KL is bold, and its rate was used."""
     groups: dict[str, dict[float, float]] = defaultdict(dict)
     for row in tuned:
         kl = row["validation_kl"]

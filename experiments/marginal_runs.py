@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from equifactor.graph.marginals import Marginals
 
 DEFAULT_LR = 2e-3  # The learning rate of experiments that do not tune it. Chosen by hand.
-# Early stopping validates on this share of the training graphs, and at most on this number. Chosen by hand.
-_VALIDATION_SHARE, _MOST_VALIDATION = 0.2, 1000
+_VALIDATION_SHARE = 0.2  # The share of the training graphs on which early stopping validates. Chosen by hand.
+_MOST_VALIDATION = 1000  # The largest number of graphs on which early stopping validates. Chosen by hand.
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,16 @@ class MarginalRun:
         return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
 
     def made(self, row: Row, folder: Path) -> bool:
-        """Return whether a row was made with these settings, and with the present model file of another experiment."""
+        """Return whether a row was made with these settings.
+
+        If another experiment trained the network, the row must also belong to the present model file.
+        """
         weights = self._foreign_weights(folder)
         same = weights is None or not weights.is_file() or row.get("weights") == file_hash(weights)
         return same and row.get("configuration", self.configuration) == self.configuration
 
     def perform(self, folder: Path, device: str, until: float | None = None) -> Row:
-        """Train and judge. Raise `KeyboardInterrupt` after Ctrl-C, because interrupted answers are not results."""
+        """Train and judge the line. Raise `KeyboardInterrupt` after Ctrl-C, as interrupted answers are not results."""
         start, interrupts = time.perf_counter(), Clock.interrupts
         if isinstance(self.line, SolverLine):
             found = _judge_solver(self.experiment, self.line)
@@ -192,7 +195,7 @@ def _with_rate(line: NetworkLine, experiment: MarginalExperiment, store: RunStor
 
 
 def _judge_solver(experiment: MarginalExperiment, line: SolverLine) -> Row:
-    """Return the measures of a solver, or for each family of graphs those of its best candidate on other graphs."""
+    """Return the measures of a solver, or of its best candidate on the tuning graphs of each family."""
     solver, tuned = _best_candidate(line, experiment.tune)
     found: Row = {"solver": solver, **_measured(experiment.test, solver), **tuned}
     families = {}
@@ -208,7 +211,7 @@ def _judge_solver(experiment: MarginalExperiment, line: SolverLine) -> Row:
 
 
 def _step_counts(solver: str, factors: Sequence[float]) -> list[int]:
-    """Return the numbers of steps after which a network of the package is judged; none for other solvers."""
+    """Return the numbers of steps after which a network of the package is judged; an empty list for other solvers."""
     path = shipped_file(solver, Task.MAR)
     return [max(1, round(f * steps_of(path))) for f in factors] if path.is_file() else []
 
@@ -218,7 +221,7 @@ def _measured(generator: str, solver: str, device: str = "cpu") -> dict[str, flo
     graphs, exact = _graphs_and_answers(generator)
     answers = solve(list(graphs), "MAR", _without_tolerance(solver), device=device)
     if not all(r.answered for r in answers):
-        raise ValueError(f"{solver} left a graph without an answer")
+        raise ValueError(f"{solver} left a graph without an answer.")
     given = [r.marginals for r in answers]
     kl = metrics.summarize([metrics.kl(p, q) for p, q in zip(exact, given, strict=True)])
     rmse = metrics.pooled_rmse(exact, given)
@@ -256,7 +259,7 @@ def _graphs_and_answers(generator: str) -> tuple[Sequence[FactorGraph], list[Mar
 
     graphs, targets, left_out = with_targets(read_source(generator), Task.MAR)
     if left_out:
-        raise ValueError(f"{generator}: all test graphs must have an exact answer; found {left_out[0]}")
+        raise ValueError(f"{generator}: all test graphs must have an exact answer. Found {left_out[0]}.")
     if any(g.observed is not None for g in graphs):
-        raise ValueError(f"{generator}: test graphs must not have variables whose state is forced by zeros")
+        raise ValueError(f"{generator}: test graphs must not have variables whose state is forced by zeros.")
     return graphs, [Marginals(np.asarray(t), g.structure.state_ptr) for g, t in zip(graphs, targets, strict=True)]

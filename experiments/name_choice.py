@@ -18,7 +18,7 @@ def chosen_names(what: str, text: str | None, names: Sequence[str]) -> tuple[str
     while rest:
         name = max((n for n in names if rest == n or rest.startswith(n + ",")), key=len, default=None)
         if name is None:
-            raise OptionError(f"There is no {what} {rest!r}; choose from: {'; '.join(names)}")
+            raise OptionError(f"There is no {what} {rest!r}; choose from: {'; '.join(names)}.")
         wanted.add(name)
         rest = rest[len(name) :].lstrip(", ")
     return tuple(n for n in names if n in wanted)

@@ -1,4 +1,4 @@
-"""Model files of learned solvers: those of the package and those of experiments, and what their cards state."""
+"""Model files of learned solvers, of the package and of experiments, and the numbers on their cards."""
 
 from __future__ import annotations
 

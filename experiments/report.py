@@ -17,7 +17,7 @@ PAGE = "table.md"
 
 
 def origin(folder: Path, *, changed: bool) -> Row:
-    """Return the provenance of the results: that of this call if it changed a run, otherwise that in the folder."""
+    """Return the provenance of this call if it changed a run, otherwise the provenance of the results in the folder."""
     path = folder / RESULTS
     if not changed and path.is_file():
         return dict(json.loads(path.read_text(encoding="utf-8"))["provenance"])
@@ -61,8 +61,8 @@ def mean(values: Sequence[float]) -> float:
 def mean_over_seeds(values: Sequence[float], errors: Sequence[float]) -> tuple[float, float]:
     """Return the mean over seeds and its standard error.
 
-    All seeds are judged on the same graphs or words, so `errors` over these do not shrink with seeds: their mean is
-    combined with the standard error over seeds.
+    All seeds are judged on the same graphs or words, so `errors` over graphs or words do not shrink with more seeds.
+    The mean of `errors` is combined with the standard error over seeds.
     """
     middle, shared = mean(values), mean(errors)
     over_seeds = deviation(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0

@@ -1,7 +1,8 @@
 """Finished runs of an experiment: one compressed archive, and a working folder for new runs.
 
 The archive `runs.jsonl.xz` has one line per run, `{"key": .., "run": ..}`, in the order of the keys. A finished run is
-written to the folder `runs/` at once, so that a kill loses only unfinished runs. `pack` moves it into the archive.
+written to the folder `runs/` at once, so that a kill loses only unfinished runs. `pack` moves the runs into the
+archive.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def run_key(*parts: str) -> str:
 
 
 class RunStore:
-    """The runs of one folder by key. A run in the working folder replaces that of the same key in the archive."""
+    """The runs of one folder by key. A run in the working folder replaces the archived run of the same key."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

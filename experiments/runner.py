@@ -1,4 +1,4 @@
-"""The runner of all experiments, which runs one after another or in parallel and stores each run when it ends."""
+"""The runner of all experiments. It performs runs one by one or in parallel, and stores each run when it ends."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> t
     """Return the rows of all finished runs, in order, and one sentence for each run that failed or is not finished.
 
     A stored run is not repeated. A stored run with other settings is a failure, unless `effort.redo` is set. A failed
-    run does not stop the others.
+    run does not stop the other runs.
     """
     rows: dict[int, Row] = {}
     trouble: list[str] = []
@@ -89,7 +89,7 @@ def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> t
                 store.add(runs[n].key, row)
                 rows[n] = row
             else:
-                trouble.append(f"{runs[n].key}: the time limit stopped it in epoch {row['epochs']}")
+                trouble.append(f"{runs[n].key}: the time limit stopped the run in epoch {row['epochs']}")
         if effort.progress:
             effort.progress(len(rows), len(runs), runs[n].key)
 
@@ -106,7 +106,7 @@ def run_all(runs: Sequence[ExperimentRun], store: RunStore, effort: Effort) -> t
     with _fleet(effort) as fleet, contextlib.closing(fleet.outcomes(_performed, starts())) as outcomes:
         for start, outcome in outcomes:
             end(start.number, outcome)
-    trouble += [f"{runs[n].key}: it was not started within the time limit" for n in late]
+    trouble += [f"{runs[n].key}: the run was not started within the time limit" for n in late]
     return [rows[n] for n in sorted(rows)], trouble
 
 
@@ -144,7 +144,8 @@ def _fleet(effort: Effort) -> Iterator[Fleet]:
     """Yield the fleet of the runs: this process alone, several local processes, or a cluster.
 
     Runs are Python objects that train networks, so an executor performs them. The workers of `equifactor.evaluation`
-    take texts instead: each has a memory limit and can be killed at its deadline, which an executor cannot do.
+    take texts instead. Each of those workers has a memory limit and can be killed at its deadline; an executor can do
+    neither.
     """
     if effort.cluster or effort.processes == 1:
         with fleet_at(effort.cluster) as fleet:

@@ -1,8 +1,8 @@
 """The score card of MAP over all collections, beside the board of the UAI-2022 competition.
 
-The board is a CSV file with the columns task, problem, best_log10_value, trivial_solver_log10 and best_score_20s.
-Problems with the name of one of our models are scored by the board's own rule and trivial answer, so that the two last
-columns can be compared. Our own trivial answer is stronger (docs/evaluate.md).
+The board is a CSV file with the columns task, problem, best_log10_value, trivial_solver_log10 and best_score_20s. A
+model with the name of a problem on the board is also scored by the board's rule and trivial answer. So the two last
+columns of the card can be compared. The trivial answer of `equifactor evaluate` is stronger (docs/evaluate.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from equifactor.show.text_tables import markdown
 from experiments.report import mean
 from experiments.run_store import Row
 
-_ROUNDING = 0.06  # Largest difference of log10 values that count as equal: the board states them with one decimal.
+_ROUNDING = 0.06  # The largest difference of equal log10 values: the board states them with one decimal.
 _TITLES = [
     "collection", "models", "score", "UAI error", "zero", "best known", "proven", "mean s", "max s", "on the board",
     "its rule, ours", "its rule, best at 20 s",
@@ -51,7 +51,7 @@ def board_score(row: Row, known: Row) -> float | None:
 
 
 def score_card(rows: Sequence[Row], board: dict[str, Row]) -> str:
-    """Return a table in Markdown with one line per collection and one for all."""
+    """Return a table in Markdown with one line per collection and one line for all collections."""
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         groups[row["collection"]].append(row)
@@ -60,7 +60,7 @@ def score_card(rows: Sequence[Row], board: dict[str, Row]) -> str:
 
 
 def card_page(results: Path, board: Path | None) -> str:
-    """Return the card of the `results.json` of `equifactor evaluate`, and how it was made."""
+    """Return the card of the `results.json` of `equifactor evaluate`, below a line with its command and machine."""
     found = json.loads(results.read_text(encoding="utf-8"))
     known = read_board(board.read_text(encoding="utf-8").splitlines()) if board else {}
     rows = found["rows"]

@@ -1,8 +1,9 @@
 """The errors of the weights of the package, compared with the best fixed damping of belief propagation.
 
-MAR: mean KL to the exact marginals after T/2 to 8T steps, on graphs of other seeds, on larger and different graphs, and
-on public models. *Best BP* is the best of 20 combinations of damping and iterations, chosen for each line on these same
-graphs, which a user cannot do. MAP: mean UAI error.
+The measure for MAR is the mean KL to the exact marginals after T/2 to 8T steps. The graphs have other seeds than in
+training, are larger or different, or are public models. *Best BP* is the best of 20 combinations of damping and
+iterations. It is chosen for each line on the test graphs themselves, which a user cannot do. The measure for MAP is the
+mean UAI error.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from experiments.runner import Effort, run_all
 from experiments.weights_training import KINDS, weights_config
 
 TASKS = ("MAR", "MAP")
-# Seeds of the first family of test graphs; they differ from all seeds of training. Chosen by hand.
+# The seeds of the first family of test graphs; they differ from all seeds of training. Chosen by hand.
 _FIRST_SEED = {"MAR": 9_000_000, "MAP": 9_001_000}
-_MOST_PUBLIC = 20  # Largest number of public models of a family that are judged. Chosen by hand.
-_FEW = 25  # Families with fewer graphs have large graphs, which are solved one by one. Chosen by hand.
-_FACTORS = {0.5: "T/2", 1: "T", 2: "2T", 4: "4T", 8: "8T"}  # Multiples of T, and their names in tables.
+_MOST_PUBLIC = 20  # The largest number of public models of a family that are judged. Chosen by hand.
+_FEW = 25  # The graphs of families with fewer graphs than this are large and solved one by one. Chosen by hand.
+_FACTORS = {0.5: "T/2", 1: "T", 2: "2T", 4: "4T", 8: "8T"}  # The judged multiples of T, and their names in tables.
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class FamilyJudgement:
         return [i for i in models if self.task == "MAR" or i.split == "test"][:_MOST_PUBLIC]
 
     def judge_mar(self, graphs: Sequence[FactorGraph]) -> Row:
-        """Return KL of best BP and of every network after T/2 to 8T steps, and their differences graph by graph."""
+        """Return the KL of best BP, of every network after T/2 to 8T steps, and of their differences graph by graph."""
         exact = [getattr(r, "marginals", None) for r in solve(list(graphs), "MAR", "exact")]
 
         def kl(solver: str) -> FloatArray:
@@ -140,14 +141,14 @@ def judgements(task: str, weights: Path, data: str | None) -> list[FamilyJudgeme
 
 
 def judge(runs: Sequence[FamilyJudgement], store: RunStore, effort: Effort) -> list[str]:
-    """Judge what is not judged yet; return one sentence for each family that is not finished."""
+    """Judge the families that are not judged yet; return one sentence for each family that is not finished."""
     _, trouble = run_all(runs, store, effort)
     store.pack()
     return trouble
 
 
 def write_judgement(task: str, store: RunStore) -> list[Path]:
-    """Write the results of a task beside those of the other task, and the tables of both; return the paths."""
+    """Write the results of a task beside the results of the other task, and the tables of both; return the paths."""
     config = weights_config()
     names = [*config["judged"][task], *(f"UAI {name}" for name in config["public"][task])]
     keys = {name: FamilyJudgement(task, name, "", Path()).key for name in names}
@@ -171,7 +172,7 @@ def judgement_page(results: Mapping[str, Row]) -> str:
 
 
 def map_table(rows: Mapping[str, Row]) -> str:
-    """Return a table in Markdown; errors worse than those of BP with the same decoding are bold."""
+    """Return a table in Markdown; errors worse than the error of BP with the same decoding are bold."""
     names = list(dict.fromkeys(k for row in rows.values() for k in row if k not in ("n", "weights")))
     lines = [["graphs", "n", *names]]
     for family, row in rows.items():
@@ -184,7 +185,7 @@ def map_table(rows: Mapping[str, Row]) -> str:
 
 
 def mar_table(rows: Mapping[str, Row]) -> str:
-    """Return a table in Markdown per kind of network; errors worse than those of best BP are bold."""
+    """Return a table in Markdown per kind of network; errors worse than the error of best BP are bold."""
     parts = []
     titles = ["graphs", "n", "`bp(damping=0.5)`", "best BP (damping, iterations)", "loops, untrained"]
     for kind in KINDS:

@@ -2,8 +2,8 @@
 
 The mixture, listed in `weights/config.toml`, has several sizes and topologies, cardinalities 2 to 16, arities up to 4,
 weak to strong couplings, and hard zeros. MAR training does not use the public UAI models. MAP training uses the
-training models of their fixed split if a folder of them is given. The learning rate falls to zero within the given
-seconds, so the weights depend on the speed of the machine.
+training split of the public models if their folder is given. The learning rate falls to zero within the given seconds,
+so the weights depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from experiments.experiment_config import ROOT, read_toml
 
 KINDS = ("fe-net", "fe-nbp", "fe-gnn")
 _FIRST_SEED = 7_000_000  # The seed of the first family; it differs from the seeds of all tests. Chosen by hand.
-_SAMPLE = 6  # Number of graphs of a family on which its weight is measured. Chosen by hand.
-_MOST_KL = 10.0  # Upper limit of KL, which is infinite if a state is wrongly excluded. Chosen by hand.
+_SAMPLE = 6  # The number of graphs of a family on which its weight is measured. Chosen by hand.
+_MOST_KL = 10.0  # The upper limit of KL, which is infinite if a state is wrongly excluded. Chosen by hand.
 
 
 @dataclass(frozen=True)
 class WeightsRecipe:
-    """How a model is trained.
+    """The settings of the training of a model.
 
     Attributes:
         kind: kind of network, of `KINDS`.
@@ -37,10 +37,10 @@ class WeightsRecipe:
         seconds: time for the whole run.
         seed: seed of training.
         start: model file to start from, for example of a run that was stopped.
-        lr: learning rate; None for that of the kind.
+        lr: learning rate; None for the rate of the kind.
         data: MAP: folder of the public models, whose training split is used as well.
         balance: MAR: 0 weighs graphs equally, 1 weighs families by their KL.
-        network: settings that replace those of the kind.
+        network: settings that replace the settings of the kind.
         share: share of the graphs of each family.
         batch: graphs per gradient step.
         states: largest number of edge states per gradient step.
@@ -67,7 +67,7 @@ def weights_config() -> dict[str, Any]:
 
 
 def mixture(kind: str, task: str, share: float = 1.0) -> list[str]:
-    """Return the generators of the training graphs, with a share of each family and one seed for each."""
+    """Return the generators of the training graphs, with a share of the graphs and a seed for each family."""
     groups = weights_config()["mixture"]
     sources = groups["grids"] + groups["topologies"]
     sources += (groups["states"] if kind != "fe-gnn" else []) + (groups["large"] if task == "MAP" else [])
@@ -79,7 +79,10 @@ def mixture(kind: str, task: str, share: float = 1.0) -> list[str]:
 
 
 def balancing_weights(kind: str, generators: Sequence[str], power: float) -> list[float]:
-    """Return a weight for each graph, because the KL of a few strongly coupled families is a thousand times larger."""
+    """Return a weight for each graph. Without weights, a few strongly coupled families would have most of the loss.
+
+    The KL of these families is a thousand times larger.
+    """
     known = weights_config()["network"][kind]
     weights: list[float] = []
     for generator in generators:

@@ -1,7 +1,7 @@
 """Networks trained to decode words: batches of one graph with many words, gradient steps, decoded bits.
 
 A check of six bits is a table of 64 entries, in which -30 replaces ln 0 for an odd number of ones. Decoders give the
-same answers, while all numbers stay finite, which needs fewer and simpler operations on a GPU.
+same answers, and all numbers stay finite. Finite numbers need fewer and simpler operations on a GPU.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from experiments.bursty_experiment import BurstyExperiment, LearnedLine
 from experiments.bursty_words import training_words
 
 _NEVER = -30.0  # The log value of a word that violates a check. Chosen by hand.
-_CHECK_EVERY = 10  # Gradient steps between two checks of loss and clock, which wait for the device. Chosen by hand.
-_AT_ONCE = {"cuda": 1000, "cpu": 100}  # Number of words that are decoded together, by device. Chosen by hand.
+# The number of gradient steps between two checks of loss and clock, which wait for the device. Chosen by hand.
+_CHECK_EVERY = 10
+_AT_ONCE = {"cuda": 1000, "cpu": 100}  # The number of words that are decoded together, by device. Chosen by hand.
 
 
 class WordBatch:
@@ -66,7 +67,7 @@ def as_tensor(ratios: FloatArray, bits: IntArray, device: str) -> Tensor:
 
 
 class WordReader:
-    """Decodes words with a network, many at a time."""
+    """A decoder that reads words with a network, many at a time."""
 
     def __init__(self, code: LdpcCode, device: str, most: int) -> None:
         self.batch = WordBatch(code, min(_AT_ONCE[torch.device(device).type], most), device)
@@ -113,7 +114,7 @@ class TrainedWords:
 
 
 class WordTrainer:
-    """Trains networks of one kind, one after another. A GPU captures the gradient step once for all of them."""
+    """A trainer of networks of one kind, one after another. A GPU captures the gradient step once for all networks."""
 
     def __init__(self, experiment: BurstyExperiment, line: LearnedLine, device: str) -> None:
         self.experiment, self.line, self.device = experiment, line, device
@@ -194,7 +195,7 @@ class WordTrainer:
 
     @torch.no_grad()
     def _restart(self, seed: int) -> None:
-        """Set the weights of a seed and moments of zero in place, because a captured step keeps its tensors."""
+        """Set the weights of a seed and moments of zero. Both change in place, as a captured step keeps its tensors."""
         self.network.load_state_dict(build(self.line.kind, self.line.network, seed=seed).state_dict())
         for moments in self.optimizer.state.values():
             for value in moments.values():

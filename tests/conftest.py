@@ -1,7 +1,9 @@
 """Settings shared by all tests."""
 
+import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,9 +19,16 @@ from jaxtyping import install_import_hook
 settings.register_profile("equifactor", max_examples=40, deadline=None, derandomize=True, database=None)
 settings.load_profile("equifactor")
 
-# A shell starts what runs in its background with Ctrl-C switched off, and tests of Ctrl-C would wait for ever.
+WORKERS: list[dict[str, float]] = []  # The seconds of each process that runs tests.
+os.environ["EQUIFACTOR_BACKGROUND"] = "0"  # Commands leave no process behind that compiles kernels.
+
+# A shell starts what runs in its background with Ctrl-C switched off, and tests of Ctrl-C would wait forever.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Answers must not depend on the tests before: kernels are used even before they are loaded, except in tests of plain
+# NumPy.
+os.environ["EQUIFACTOR_PLAIN"] = "0"
 
 # Shapes of tensors are checked while the tests run, and only then, in every module that states some. Modules of Numba
 # kernels state none: the check would wrap their compiled functions.
@@ -27,7 +36,7 @@ PACKAGE = Path(__file__).parents[1] / "equifactor"
 
 
 def modules_with_shapes() -> list[str]:
-    """The modules of the package that import jaxtyping."""
+    """Return the modules of the package that import jaxtyping."""
     files = [path for path in PACKAGE.rglob("*.py") if "from jaxtyping import" in path.read_text(encoding="utf-8")]
     return sorted(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files)
 
@@ -38,14 +47,16 @@ if find_spec("beartype"):
 
 @pytest.fixture(autouse=True)
 def same_speed() -> None:
-    """Plans are those of the reference machine, on every machine."""
+    """Plans are those of the reference machine, on every machine, and with every kernel ready."""
     from equifactor.base.budget import set_machine_speed  # not before the shapes are checked
+    from equifactor.base.clock import Clock
 
     set_machine_speed(1.0)
+    Clock.ignores_compiling = True
 
 
 class DrivenTime:
-    """The time that clocks read in a test: it moves when the test says so, and by `tick` at every reading."""
+    """The time that clocks read in a test. It moves by `advance`, and by `tick` at every reading."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -62,7 +73,7 @@ class DrivenTime:
 
 @pytest.fixture
 def driven_time(monkeypatch: pytest.MonkeyPatch) -> DrivenTime:
-    """A time source in place of the clock of the machine; set its `tick` to let time pass at every reading."""
+    """Return a time source in place of the clock of the machine; its `tick` passes at every reading."""
     from equifactor.base.clock import Clock
 
     source = DrivenTime()
@@ -72,7 +83,7 @@ def driven_time(monkeypatch: pytest.MonkeyPatch) -> DrivenTime:
 
 @pytest.fixture
 def lines_run() -> Callable[[Callable[[], object]], int]:
-    """`lines_run(call)` makes a call and returns the number of Python lines that it ran: the same on every machine."""
+    """Return a function such that `lines_run(call)` makes a call and returns the number of Python lines that ran."""
 
     def count(call: Callable[[], object]) -> int:
         lines = 0
@@ -95,7 +106,7 @@ def lines_run() -> Callable[[Callable[[], object]], int]:
 
 @pytest.fixture
 def write_model() -> Callable[..., str]:
-    """`write_model(path, "fe-net", task="MAP", hidden=8)` writes a model file whose weights are random."""
+    """Return a function that writes a model file of random weights: `write_model(path, "fe-net", hidden=8)`."""
 
     def write(path: str | Path, kind: str = "fe-nbp", task: str = "MAR", seed: int = 1, **settings: Any) -> str:
         import torch
@@ -117,9 +128,33 @@ def write_model() -> Callable[..., str]:
 
 @pytest.fixture
 def dask(tmp_path: Path) -> Iterator[Dask]:
-    """A cluster without processes yet; `dask.scheduler()` and `dask.worker("name")` start them."""
+    """Return a cluster without processes; `dask.scheduler()` and `dask.worker("name")` start processes."""
     cluster = Dask(tmp_path)
     try:
         yield cluster
     finally:
         cluster.stop()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send the seconds of compiling from a worker to the process that prints the summary."""
+    from equifactor.base.clock import Compiling
+
+    output = getattr(session.config, "workeroutput", None)
+    used = {"compiling": Compiling.cpu, "cpu": time.process_time()}
+    if output is None:
+        WORKERS.append(used)
+    else:
+        output.update(used)
+
+
+def pytest_testnodedown(node: Any) -> None:
+    """Take the seconds of a worker that has ended."""
+    WORKERS.append(getattr(node, "workeroutput", {}))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print how much of the processor time went into compiling kernels."""
+    compiling, cpu = (sum(worker.get(name, 0.0) for worker in WORKERS) for name in ("compiling", "cpu"))
+    if cpu:
+        terminalreporter.line(f"compiling kernels took {compiling:.0f} s of {cpu:.0f} s of processor time in pytest")

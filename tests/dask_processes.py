@@ -1,4 +1,4 @@
-"""A Dask scheduler and its workers as processes of their own, which tests start and kill."""
+"""A Dask scheduler and its workers as separate processes, which tests start and kill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class Dask:
-    """A scheduler and workers as processes of their own."""
+    """A scheduler and workers as separate processes."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "scheduler.json"
@@ -57,7 +57,7 @@ class Dask:
 
 
 def wait_until(done: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Look again and again; an assertion fails where it takes too long."""
+    """Wait until a condition holds; fail an assertion if it takes too long."""
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline

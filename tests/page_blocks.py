@@ -1,13 +1,13 @@
-"""The blocks of code on the pages for users, and how they run as a reader would run them.
+"""The blocks of code on the pages for users, and functions that run them as a reader would.
 
-A page runs from top to bottom in one folder: its `python` blocks share their names, and lines of a block that begin
-with `# ` are what it prints; commands of its `sh` and `console` blocks end with exit status 0. A comment directly above
-a block says what is different about it:
+A page runs from top to bottom in one folder. Its `python` blocks share their names. Lines of a block that begin with
+`# ` are the output of the block. Commands of `sh` and `console` blocks must end with exit status 0. A comment directly
+above a block marks a block that differs:
 
-    <!-- not run: needs a GPU -->   It does not run. Its section has to tell the reader so, in the same words.
-    <!-- needs: pgmpy -->           It runs by `make test-peers`, which has this package.
-    <!-- file: lawn.bif -->         It is the content of a file, which is written and not run.
-    <!-- data: models -->           It runs beside a small folder in place of the public models.
+    <!-- not run: needs a GPU -->   The block does not run. Its section must give the reason in the same words.
+    <!-- needs: pgmpy -->           The block runs by `make test-peers`, which has this package.
+    <!-- file: lawn.bif -->         The block is the content of a file, which is written and not run.
+    <!-- data: models -->           The block runs with a small folder in place of the public models.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _HEADING = re.compile(r"^#+ ", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code with the comments above it, and what a reader sees of its section: text and the block itself."""
+    """A block of code, the comments above it, and its section as a reader sees it: text and the block itself."""
 
     page: str
     line: int
@@ -52,12 +52,12 @@ class Block:
 
     @property
     def printed(self) -> list[str]:
-        """The lines that a Python block says it prints."""
+        """Return the lines that a Python block should print, according to its comments."""
         return re.findall(r"^# (.*)$", self.text, re.MULTILINE)
 
     @property
     def commands(self) -> list[str]:
-        """The commands of a shell block; a backslash continues a command on the next line."""
+        """Return the commands of a shell block; a backslash continues a command on the next line."""
         lines = self.text.replace("\\\n", " ").splitlines()
         if self.language == "console":
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
@@ -71,7 +71,7 @@ class Block:
         return [line.rstrip() for line in out.getvalue().splitlines()]
 
     def run_commands(self) -> None:
-        """Run the commands one by one, those of this package in this process."""
+        """Run the commands one by one; commands of this package run in this process."""
         for command in self.commands:
             words = shlex.split(command, comments=True)
             given = dict(word.split("=", 1) for word in takewhile(_ASSIGNMENT.match, words))

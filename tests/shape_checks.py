@@ -1,4 +1,4 @@
-"""How arguments are checked while the tests run; `conftest` puts it on every module that states shapes."""
+"""The check of arguments while the tests run; `conftest` applies it to every module that states shapes."""
 
 from beartype import BeartypeConf, beartype
 

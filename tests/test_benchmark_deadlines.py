@@ -1,4 +1,4 @@
-"""The benchmark of time limits: which models it takes, and what it calls late."""
+"""The benchmark of time limits: the choice of models, and the runs that count as late."""
 
 from __future__ import annotations
 

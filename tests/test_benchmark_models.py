@@ -1,4 +1,4 @@
-"""The models that every library is timed on are the models they are made from."""
+"""The models on which libraries are timed have the same distributions as the original models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Bounds hold: lower <= truth <= upper, for every solver that reports one, on random graphs full of zeros and extremes.
+"""Bounds hold: lower <= truth <= upper, for every solver with bounds, on random graphs full of zeros and extremes.
 
-The truth is enumerated here, by numpy alone. Rounding is granted ROUNDING of the sum over all factors of the largest
-|log entry|, which is what the additions of logs can be off by; and no graph is called impossible that is not.
+The truth is enumerated here, by numpy alone. The tolerance for rounding is ROUNDING times the sum over all factors of
+the largest |log entry|, which bounds the error of adding logs. No possible graph may be reported as impossible.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Case:
     graph: FactorGraph
     log_z: float
     best: float
-    slack: float  # what rounding is granted
+    slack: float  # the tolerance for rounding
 
 
 def random_case(rng: np.random.Generator) -> Case:
-    """A graph of up to 256 joint states with duplicate scopes, zeros and magnitudes from 1e-300 to 1e300."""
+    """Return a graph of up to 256 joint states with duplicate scopes, zeros and magnitudes from 1e-300 to 1e300."""
     card = rng.integers(1, 4, size=rng.integers(1, 6), endpoint=True)
     while card.prod() > 256:
         card = card[1:]
@@ -67,7 +67,7 @@ def random_case(rng: np.random.Generator) -> Case:
 
 
 def with_answers(card: np.ndarray, factors: list[tuple[list[int], np.ndarray]]) -> Case:
-    """The graph of these tables with ln Z and the best log score, by enumeration."""
+    """Return the graph of these tables with ln Z and the best log score, by enumeration."""
     scores = []
     with np.errstate(divide="ignore"):
         logs = [np.log(table) for _, table in factors]
@@ -80,7 +80,7 @@ def with_answers(card: np.ndarray, factors: list[tuple[list[int], np.ndarray]]) 
 
 
 def complaint(got: Result, truth: float, slack: float) -> str:
-    """What is wrong with a result, empty where nothing is."""
+    """Return a sentence about the defect of a result, or empty text."""
     numbers = getattr(got, "log_z", None), getattr(got, "log_score", None), got.lower_bound, got.upper_bound
     if any(value is not None and math.isnan(value) for value in numbers):
         return "NaN"
@@ -108,7 +108,7 @@ def installed(spec: str) -> bool:
 
 
 def check(count: int, seed: int) -> int:
-    """Every solver on `count` graphs, each with some iteration limit and seed; the number of results looked at."""
+    """Check every solver on `count` graphs with random limits and seeds; return the number of checked results."""
     rng = np.random.default_rng(seed)
     wrong, looked_at = [], 0
     for number in range(count):

@@ -16,7 +16,7 @@ GRAPHS = contract_graphs()
 
 
 def spec_of(name: str, task: Task) -> str:
-    """The solver as it comes; without its training where no weights ship for the task."""
+    """Return the text form of a solver; untrained if the package has no weights for the task."""
     try:
         parse_solver(name).check_task(task)
     except OptionError:
@@ -25,7 +25,7 @@ def spec_of(name: str, task: Task) -> str:
 
 
 def missing(name: str, task: Task) -> str:
-    """Why it cannot run here at all: another package is not installed."""
+    """Return the reason why a solver cannot run here, such as a missing package."""
     return "" if "untrained" in spec_of(name, task) else solver_class(name).missing() or ""
 
 
@@ -43,7 +43,7 @@ def oracle() -> dict[tuple[str, Task], Result]:
 
 
 def is_forest(graph: FactorGraph) -> bool:
-    """No cycle in the bipartite graph: edges = nodes - components, counted by union-find."""
+    """Return whether the bipartite graph has no cycle: edges = nodes - components, counted by union-find."""
     parent = list(range(graph.num_vars + graph.num_factors))
 
     def root(n: int) -> int:
@@ -61,7 +61,7 @@ def is_forest(graph: FactorGraph) -> bool:
 
 
 def check_sound(graph: FactorGraph, task: Task, got: Result, want: Result) -> None:
-    """What must hold for any solver, however rough its answer."""
+    """Check the properties of every answer, however approximate."""
     assert got.task is task
     assert str(parse_solver(got.solver)) == got.solver
     if want.status is Status.ZERO_PROBABILITY:
@@ -90,7 +90,7 @@ def check_sound(graph: FactorGraph, task: Task, got: Result, want: Result) -> No
 
 
 def solve_or_skip(graph: FactorGraph, task: Task, solver: str | Solver, **options) -> Result:
-    """`solve`; a skip where the solver declares that it takes some graphs only and refuses this one."""
+    """Solve; skip the test if the solver takes some graphs only and refuses this graph."""
     try:
         return solve(graph, task, solver, **options)
     except ModelError as error:
@@ -116,7 +116,7 @@ def test_solver_keeps_the_contract(name: str, task: Task, graph_name: str, oracl
 
 
 def check_contract(solver: str, task: Task, graph: FactorGraph, want: Result) -> None:
-    """Sound on every graph, exact where the solver says so."""
+    """Check that answers are sound on every graph, and exact if the solver reports it."""
     got = solve_or_skip(graph, task, solver)
     check_sound(graph, task, got, want)
     if want.status is Status.ZERO_PROBABILITY:
@@ -135,7 +135,7 @@ def test_batch_of_different_graphs_equals_one_by_one(name: str, task: Task) -> N
 
 
 def check_batch(solver: Solver, task: Task) -> None:
-    """As one batch and one by one: the same answers."""
+    """Check that a batch gives the same answers as its graphs one by one."""
     graphs = [g for g in GRAPHS.values() if takes(solver, task, g)]
     for graph, got in zip(graphs, solve(graphs, task, solver), strict=True):
         alone = solve(graph, task, solver)
@@ -148,7 +148,7 @@ def check_batch(solver: Solver, task: Task) -> None:
 
 
 def takes(solver: Solver, task: Task, graph: FactorGraph) -> bool:
-    """Whether a solver that takes some graphs only takes this one."""
+    """Return whether a solver that takes some graphs only takes this graph."""
     try:
         return not solver.takes or bool(solve(graph, task, solver))
     except ModelError:

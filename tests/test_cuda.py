@@ -79,7 +79,7 @@ def test_replayed_beliefs_are_those_of_the_network() -> None:
 
 
 def kinds(seed: int) -> FactorGraph:
-    """A graph with a factor of every kind, and one more graph for every seed."""
+    """Return a graph with a factor of every kind, and one more graph for every seed."""
     rng = np.random.default_rng(seed)
     card = [2] * 14 + [5] * 3
     factors = [
@@ -130,7 +130,7 @@ def test_the_layer_on_kinds_on_the_gpu_equals_the_cpu(semiring) -> None:
 
 
 def test_a_network_on_kinds_can_be_captured() -> None:
-    """Sums of every kind; maxima of large noisy-ors are searched for on the CPU and cannot be captured."""
+    """Sums of every kind can be captured. Maxima of large noisy-ors are searched on the CPU and cannot."""
     graphs = MIXED[:2]
     flat = compile(graphs).to("cuda", "float32")
     network = build("fe-net", seed=0).to("cuda")

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the package give what they say."""
+"""The examples in the docstrings of the package give the printed results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "equifactor"
 
 
 def module_name(path: Path) -> str:
-    """`equifactor/formats/words.py` is `equifactor.formats.words`, and a folder is named by its `__init__.py`."""
+    """Return the module of a path: `equifactor.formats.words` for `equifactor/formats/words.py`."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -23,7 +23,7 @@ MARKS = {"not run", "needs", "file", "data"}
 
 @pytest.fixture
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Work in a folder of its own, with a browser that opens every page and a reader who closes it at once."""
+    """Work in a new folder, with a browser that opens every page and a reader who closes it at once."""
     serve_forever = PageServer.serve_forever
 
     def close(server: PageServer, poll_interval: float = 0.1) -> None:

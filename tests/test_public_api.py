@@ -68,6 +68,9 @@ def test_the_front_door_is_small() -> None:
         ("parse_solver", "equifactor.solvers.parse_solver"),
         ("ManyResults", "equifactor.answers.ManyResults"),
         ("solve_many", "equifactor.solve(graph, evidence="),
+        ("EvidenceRows", "equifactor.solve(graph, evidence="),
+        ("io", "equifactor.formats"),
+        ("training", "equifactor.train"),
     ],
 )
 def test_an_old_name_leads_to_the_new_one(old: str, new: str) -> None:
@@ -76,6 +79,22 @@ def test_an_old_name_leads_to_the_new_one(old: str, new: str) -> None:
     with pytest.raises(ImportError, match=re.escape(f"{old} is now {new}")):
         exec(f"from equifactor import {old}")
     assert not hasattr(ef, old)
+
+
+def test_an_old_module_leads_to_the_new_place() -> None:
+    for old, new in foreign_names.MODULES.items():
+        for path in (old, f"{old}.results"):
+            with pytest.raises(ModuleNotFoundError, match=re.escape(f"{old} is now {new}")):
+                importlib.import_module(path)
+        for name in re.findall(r"equifactor(?:\.\w+)+", new):
+            assert hasattr(importlib.import_module(name.rpartition(".")[0]), name.rpartition(".")[2])
+
+
+@pytest.mark.parametrize("name", ["solvers.EvidenceRows", "solvers.learned.load_model", "solvers.learned.beliefs"])
+def test_an_old_name_of_a_module_leads_to_the_new_one(name: str) -> None:
+    module, _, own = name.rpartition(".")
+    with pytest.raises(ImportError, match=re.escape(f"equifactor.{name} is now equifactor.")):
+        exec(f"from equifactor.{module} import {own}")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +184,7 @@ def test_private_uses_are_found(program: str, problems: int) -> None:
 
 
 def private_uses(program: str) -> Iterator[str]:
-    """Imports of `equifactor` and attributes of `ef` that are not public."""
+    """Return imports of `equifactor` and attributes of `ef` that are not public."""
     for path in re.findall(r"^\s*import\s+(equifactor\.[\w.]+)", program, re.MULTILINE):
         yield f"import {path}"
     for path, names in re.findall(
@@ -184,7 +203,7 @@ def private_uses(program: str) -> Iterator[str]:
 
 
 def _public(module: types.ModuleType) -> set[str]:
-    """The names a module offers: its `__all__`, or else the functions and classes that it defines itself."""
+    """Return the names of a module: its `__all__`, or the functions and classes that it defines itself."""
     if hasattr(module, "__all__"):
         return set(module.__all__)
     return {

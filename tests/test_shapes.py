@@ -1,4 +1,4 @@
-"""The shapes that annotations state are ones that can be checked, and the tests check them everywhere."""
+"""The shapes in annotations can be checked, and the tests check them everywhere."""
 
 from __future__ import annotations
 

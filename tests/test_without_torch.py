@@ -1,4 +1,4 @@
-"""Without torch all classical solvers, formats and commands work; what needs torch says how to install it."""
+"""Without torch all classical solvers, formats and commands work; code that needs torch explains how to install it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ OPTIONS = {
 
 
 def specs() -> list[tuple[str, Task]]:
-    """Every registered solver with every task and some options; untrained where no weights ship."""
+    """Return every registered solver with every task and some options; untrained if the package has no weights."""
     found = []
     for name, task in itertools.product(SOLVERS, Task):
         for options in OPTIONS.get(name, [""]):
@@ -79,7 +79,7 @@ def specs() -> list[tuple[str, Task]]:
 
 
 def _marks(spec: str, task: Task) -> list[pytest.MarkDecorator]:
-    """The residual schedule is compiled for the maximum here alone, which takes half a minute."""
+    """Mark the residual schedule for the maximum, which only this file compiles, in half a minute."""
     return [pytest.mark.slow] if "residual" in spec and task is Task.MAP else []
 
 
@@ -91,19 +91,19 @@ def _possible_tasks(spec: str) -> list[Task]:
 
 
 SPECS = specs()
-# As a batch; a batch in single precision; one graph; one graph whose impossible states nobody has struck out.
+# As a batch; a batch in single precision; one graph; one graph with its impossible states.
 WAYS = ["batch", "float32", "single", "raw"]
 
 
 class Case(NamedTuple):
-    """A model and what enumeration says of it."""
+    """A model and its best log score by enumeration."""
 
     graph: FactorGraph
     best: float  # the best log score, -inf where no assignment is possible
 
 
 def constraint_model(rng: np.random.Generator) -> FactorGraph:
-    """Zeros and ones over scopes of one to four variables, with planted solutions or with none."""
+    """Return tables of zeros and ones over scopes of one to four variables, with or without planted solutions."""
     num_vars = int(rng.integers(1, 7))
     card = rng.integers(2, 5, num_vars) if rng.random() < 0.5 else np.full(num_vars, rng.integers(2, 5))
     planted = [rng.integers(0, card) for _ in range(rng.choice([0, 1, 1, 2, 3]))]
@@ -131,7 +131,7 @@ def constraint_model(rng: np.random.Generator) -> FactorGraph:
 
 
 def best_score(graph: FactorGraph) -> float:
-    """The best log score by enumeration, in plain sums of logs."""
+    """Return the best log score by enumeration, in plain sums of logs."""
     joint = np.zeros(tuple(graph.card))
     for a in range(graph.num_factors):
         scope = graph.structure.scope(a)
@@ -142,7 +142,7 @@ def best_score(graph: FactorGraph) -> float:
 
 
 def check_result(case: Case, task: Task, spec: str, got: Result | Estimate) -> None:
-    """What must hold of any answer."""
+    """Check the properties of every answer."""
     graph, best = case
     if got.status is Status.ZERO_PROBABILITY:
         assert best == -math.inf, "said to be impossible, but there is a solution"
@@ -169,7 +169,7 @@ def check_result(case: Case, task: Task, spec: str, got: Result | Estimate) -> N
 
 
 def check_solver(cases: list[Case], task: Task, spec: str, seed: int, how: str) -> None:
-    """One solver, in one of the `WAYS`."""
+    """Check one solver in one of the `WAYS`."""
     solver = parse_solver(spec)
     if "schedule" in spec and how == "float32":  # The engine in single precision has one schedule.
         return
@@ -193,7 +193,7 @@ def check_solver(cases: list[Case], task: Task, spec: str, seed: int, how: str) 
 
 
 def fuzz(seeds: range, per_batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches of ten random models, a few solvers for each."""
+    """Check batches of ten random models, with a few solvers for each batch."""
     monkeypatch.setattr(chooser, "_FEW_STATES", 64)  # Otherwise `auto` would enumerate them all.
     for seed in seeds:
         rng = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
-"""A program that uses the package where torch, safetensors and jaxtyping cannot be imported; it prints what it met.
+"""A program that uses the package without torch, safetensors and jaxtyping, and prints the results.
 
-Run in an empty folder. Every classical solver, format and command has to work; what needs torch says so in a sentence.
+Run in an empty folder. Every classical solver, format and command has to work; code that needs torch raises a sentence.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _run(line: str) -> tuple[int, str, str]:
 
 
 def _names() -> dict[str, str]:
-    """The public names that need torch, with what they say."""
+    """Return the public names that need torch, with their errors."""
     found = {}
     for part in (ef, ef.answers, ef.learned, ef.solvers):
         for name in part.__all__:
@@ -77,7 +77,7 @@ def _names() -> dict[str, str]:
 
 
 def _solvers() -> dict[str, dict[str, str]]:
-    """The status of every solver and task on a small grid, or the sentence that the solver says."""
+    """Return the status of every solver and task on a small grid, or the error of the solver."""
     graph, found = ef.generators.ising_grid(3, 3, seed=1), {}
     for name in ef.solvers.solver_names():
         try:
@@ -93,7 +93,7 @@ def _solvers() -> dict[str, dict[str, str]]:
 
 
 def _formats() -> list[str]:
-    """The formats through which a network passes."""
+    """Return the formats through which a network passes unchanged."""
     network = ef.FactorGraph(
         {"a": ["x", "y"], "b": ["u", "v"]}, [(["a"], [0.25, 0.75]), (["a", "b"], [[0.5, 0.5]] * 2)]
     )

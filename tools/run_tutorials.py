@@ -25,7 +25,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "docs" / "tutorials"
 NAMES = ("first-model", "bayesian-network", "decoding", "train-your-own-solver", "crf-layer", "write-a-solver")
-_DPI = 110
+_DPI = 110  # The resolution of pictures, in dots per inch. Chosen by hand.
 
 
 class CellError(Exception):
@@ -64,7 +64,7 @@ class Page:
 
         matplotlib.use("agg")
         sys.modules[self.names["__name__"]] = module = type(sys)(self.names["__name__"])
-        module.__dict__.update(self.names)  # so that classes of a notebook have a module, like those of `__main__`
+        module.__dict__.update(self.names)  # So the classes of a notebook have a module, like classes of `__main__`.
         self.names = module.__dict__
         for number, (kind, source) in enumerate(cells(self.name), 1):
             if kind == "markdown":

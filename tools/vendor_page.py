@@ -1,10 +1,10 @@
-"""Copies JavaScript from npm into equifactor/page/static/vendor, for `equifactor view`, and into docs/figures/vendor.
+"""Copy JavaScript from npm into equifactor/page/static/vendor, for `equifactor view`, and into docs/figures/vendor.
 
-    python tools/vendor_page.py            # what the lock pins, byte for byte
-    python tools/vendor_page.py --update   # after a change of tools/page/package.json: a new lock first
+    python tools/vendor_page.py            # the versions that the lock pins, byte for byte
+    python tools/vendor_page.py --update   # after a change of tools/page/package.json: makes a new lock first
 
-npm checks what it downloads against the hashes of tools/page/package-lock.json. The lock names no host, so any registry
-or mirror serves.
+npm checks its downloads against the hashes of tools/page/package-lock.json. The lock does not name a host, so any
+registry or mirror can be used.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main() -> None:
 def copy_package(
     modules: Path, vendor: Path, name: str, lock: dict[str, dict[str, dict[str, str]]]
 ) -> dict[str, object]:
-    """Copy the files of one package; its entry in the manifest."""
+    """Copy the files of one package; return its entry in the manifest."""
     entry = lock["packages"][f"node_modules/{name}"]
     hashes = {}
     for source, target in FILES[vendor][name].items():

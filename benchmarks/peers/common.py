@@ -1,9 +1,9 @@
-"""Shared parts of the scripts of all peers: models from disk, timing, one JSON line as the answer. It needs only numpy.
+"""Shared parts of the scripts of all peers: models from disk, timing, one JSON line as the answer. Needs only numpy.
 
-Each script is run as `python run_NAME.py REQUEST`, REQUEST being a JSON object with `kind`, the path of the `model`
-and the number of `repeats`; it prints `{"seconds": .., "note": ..}` for the work of that kind, or `{"skip": why}`.
-`check`, if it is given, is a part of the answer that shows that all did the same work: the marginal of the last
-variable (of the first graph), or the best log-score.
+Each script is run as `python run_NAME.py REQUEST`. REQUEST is a JSON object with `kind`, the path of the `model` and
+the number of `repeats`. The script prints `{"seconds": .., "note": ..}` for the work of that kind, or `{"skip": why}`.
+The optional field `check` shows that all peers did the same work. It is the marginal of the last variable (of the first
+graph), or the best log score.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Model:
-    """Unary tables merged per variable, larger tables merged per scope, evidence sliced in; linear domain."""
+    """A model with one unary table per variable and one table per larger scope.
+
+    Evidence is sliced in. The values of tables are not logarithms.
+    """
 
     card: list[int]
-    unary: list[np.ndarray]  # [V] of [card]
-    scopes: list[list[int]]  # arity >= 2
+    unary: list[np.ndarray]  # [V] tables [card]
+    scopes: list[list[int]]  # of arity 2 or more
     tables: list[np.ndarray]
 
     @classmethod
@@ -53,11 +56,11 @@ class Batch:
             return cls(data["fields"], data["couplings"], data["edges"])
 
     def log_unary(self) -> np.ndarray:
-        """[N, V, 2]."""
+        """Return the log unary tables [N, V, 2]."""
         return np.stack((-self.fields, self.fields), axis=-1)
 
     def log_pair(self) -> np.ndarray:
-        """[N, E, 2, 2]."""
+        """Return the log pair tables [N, E, 2, 2]."""
         sign = np.array([[1.0, -1.0], [-1.0, 1.0]])
         return self.couplings[:, :, None, None] * sign
 
@@ -79,5 +82,5 @@ def main(works: dict[str, Work]) -> None:
     """Answer the request on the command line."""
     request = json.loads(sys.argv[1])
     work = works.get(request["kind"])
-    answer = {"skip": "it has no such method"} if work is None else work(request)
+    answer = {"skip": "the library has no such method"} if work is None else work(request)
     print("ANSWER " + json.dumps(answer))

@@ -1,8 +1,8 @@
 """pgmpy: the tables of a Bayesian network from complete data, by its two estimators.
 
-Run as `python fit_of_pgmpy.py REQUEST`, a JSON object with the paths of the `model` (.bif) and of the `data` (.csv) and
-the number of `repeats`; prints one JSON line with the seconds of the best run of each. The frame is built
-before, with categories, which is the faster form for pgmpy.
+The script is run as `python fit_of_pgmpy.py REQUEST`. REQUEST is a JSON object with the paths of the `model` (.bif) and
+of the `data` (.csv), and the number of `repeats`. The script prints one JSON line with the seconds of the best run of
+each estimator. The time does not include building the frame, which has categories, the faster form for pgmpy.
 """
 
 from __future__ import annotations

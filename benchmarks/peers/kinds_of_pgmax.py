@@ -1,9 +1,15 @@
 """Messages of PGMax through its own kinds of factors: seconds per iteration and beliefs.
 
-Run as `python kinds_of_pgmax.py REQUEST` with a JSON object: the file of the `model` (`scopes` [F, k] with the child
-or indicator last, `evidence` [V, 2] of logs, and for enumerated factors `configurations` [n, k] and `log_values`
-[F, n]), its `kind` (or, and, pool, enumerated), the `semiring`, the number of `iterations` and of `repeats`, and the
-file for the `answer`: marginals [V] of state 1, or states [V]. Prints `{"seconds": ..}` for one iteration.
+The script is run as `python kinds_of_pgmax.py REQUEST` and prints `{"seconds": ..}` for one iteration. REQUEST is a
+JSON object:
+
+model       file of `scopes` [F, k] with the child or indicator last, and of log `evidence` [V, 2]; for enumerated
+            factors also `configurations` [n, k] and `log_values` [F, n]
+kind        or, and, pool or enumerated
+semiring    sum or max
+iterations  number of iterations
+repeats     number of repeats
+answer      file for the answer: marginals [V] of state 1, or states [V]
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from common import Model, best, main
 
 def _exact(request: dict[str, Any]) -> dict[str, Any]:
     model = Model.load(request["model"])
-    # Every table is scaled to a maximum of 1: what underflows is the product of many, not one of them.
+    # Every table is scaled to a maximum of 1, so that only the product of many tables can underflow.
     tables = [t / t.max() for t in model.tables]
     unary = [u / u.max() for u in model.unary]
     terms = [(i,) for i in range(len(unary))] + [tuple(s) for s in model.scopes]

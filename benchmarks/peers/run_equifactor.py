@@ -1,4 +1,4 @@
-"""equifactor in every row."""
+"""equifactor: the work of every row."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def _graph(model: Model) -> ef.FactorGraph:
 def _bp(
     request: dict[str, Any], semiring: Literal["sum", "max"], schedule: Literal["parallel", "residual"]
 ) -> dict[str, Any]:
-    """Measure only the iterations, as for the peers, from fresh messages; the other work of `solve` is done before.
+    """Measure only the iterations, as for the peers, from fresh messages.
 
-    That work includes removing states that zeros exclude and observing variables with one remaining state. Only the
-    remaining messages are passed and counted.
+    The other work of `solve` is done before. It includes removing states that zeros exclude and observing variables
+    with one remaining state. Only the remaining messages are passed and counted.
     """
     from equifactor.graph import compile
     from equifactor.graph.reduction import without_impossible_states

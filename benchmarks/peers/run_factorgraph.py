@@ -1,4 +1,4 @@
-"""factorgraph: loopy BP in plain Python; no damping, updates in place, so a few iterations are enough to time it."""
+"""factorgraph: loopy BP in plain Python, without damping and with updates in place. A few iterations are timed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Belief propagation of the package ldpc on a code: seconds per iteration, by differences of two limits.
+"""Belief propagation of the package ldpc on a code: seconds per iteration, from the difference of two limits.
 
-Run as `python run_ldpc.py REQUEST` with a JSON object: the file of the `checks` [m, k] and their number of `bits`, the
-`method` (product_sum or minimum_sum) and the number of `repeats`. Prints `{"seconds": ..}` for one iteration.
+The script is run as `python run_ldpc.py REQUEST`. REQUEST is a JSON object with the file of the `checks` [m, k], the
+number of `bits`, the `method` (product_sum or minimum_sum) and the number of `repeats`. The script prints
+`{"seconds": ..}` for one iteration.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ request = json.loads(sys.argv[1])
 checks = np.load(request["checks"])
 m, k = checks.shape
 matrix = csr_matrix((np.ones(m * k, np.uint8), (np.repeat(np.arange(m), k), checks.ravel())), (m, request["bits"]))
-syndrome = np.random.default_rng(0).integers(0, 2, m).astype(np.uint8)  # of no likely error: it never stops early
+# No likely error has this syndrome, so that the decoder never stops early.
+syndrome = np.random.default_rng(0).integers(0, 2, m).astype(np.uint8)
 
 
 def seconds(limit: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from common import Batch, Model, best, main
 from pgmax import fgraph, fgroup, infer, vgroup
 
-_CLIP = -1e6  # it has no true zeros
+_CLIP = -1e6  # The log value of zero, because PGMax has no true zeros.
 
 
 def _log(table: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ def _build(card: list[int], unary: list[np.ndarray], scopes: list[list[int]], ta
     for i, d in enumerate(card):
         mrf.add(gum.LabelizedVariable(f"v{i}", "", d))
     for scope, table in [([i], u) for i, u in enumerate(unary)] + list(zip(scopes, tables)):  # noqa: B905
-        # A factor lists its first variable fastest, so the scope goes in from its last variable on.
+        # In pyAgrum the first variable of a factor is fastest, hence the order F below.
         names = [f"v{i}" for i in scope]
         mrf.addFactor(names)
         factor = mrf.factor(names)

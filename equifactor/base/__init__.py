@@ -1,1 +1,1 @@
-"""What every part rests on: errors, options and their text form, the clock, progress, files."""
+"""What all other folders use: errors, options and their text form, the clock, progress, files."""

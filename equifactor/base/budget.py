@@ -1,4 +1,4 @@
-"""What a solver may use and how fast this machine is: whether something is worth starting, and how long it may run.
+"""The time and memory that a solver may use, and the speed of this machine, which decide what is worth starting.
 
 Costs of work are stated in *reference seconds*: estimates for one core at 2.8 GHz. `machine_speed` measures once per
 process how many reference seconds of work this machine does in a second. Without a deadline a budget is counted in
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 GIB: Final = 2.0**30  # Bytes.
 FLOAT_BYTES: Final = 8  # Bytes of a float64.
 EPS: Final = 2.0**-52  # Twice the relative rounding error of one addition in float64: room for exp and log.
+# Operations of a log-sum-exp, a powered sum or a cluster beside those on its terms, each with an error of `EPS`.
+OTHER_STEPS: Final = 8.0
+LARGEST_LOG: Final = 1e200  # Nats: sums of log entries of this size cannot overflow, however many there are.
+LEAST_LOG: Final = -745.0  # The log of the smallest positive float64.
 CALL_SECONDS: Final = 0.05  # Seconds that one call of a kernel aims for, so that Ctrl-C is noticed. Chosen by hand.
 
 _PROBE_ENTRIES = 2**13  # Entries of the probe that measures the machine: 64 KiB, which fit into every cache.
@@ -101,7 +105,7 @@ def _measured_speed() -> float:
 
 
 def planning_work(seconds: float) -> float:
-    """Return the list operations that the planner of elimination orders makes in this many seconds, at least."""
+    """Return the least number of list operations that the planner of elimination orders makes in this many seconds."""
     return seconds / Seconds.PLANNING * (machine_speed() if seconds < math.inf else 1.0)
 
 
@@ -132,7 +136,7 @@ class Budget:
 
     @property
     def speed(self) -> float:
-        """Reference seconds of work per second, as far as this work has shown it; otherwise that of the machine.
+        """Reference seconds of work per second: as this work has shown, otherwise the speed of the machine.
 
         Without a deadline it is 1.
         """

@@ -1,4 +1,4 @@
-"""The clock of a call: its deadline and Ctrl-C as one thing that a running method looks at."""
+"""The clock of a call, which a running method asks whether to stop: at the deadline, or after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 _REPEAT = 0.2  # Seconds between two rings of an alarm. Chosen by hand.
 
 
-class Pause:
-    """The time that no clock counts: while kernels compile, which happens once on a machine and is announced."""
+class Compiling:
+    """The time that this process has spent compiling kernels, or waiting for another process that compiles them."""
 
     seconds = 0.0
+    cpu = 0.0  # Seconds of the processor.
     _depth = 0
     _since = 0.0
+    _cpu_since = 0.0
 
     @classmethod
     def begin(cls) -> None:
-        """Start a pause because a kernel begins to compile. Pauses may be nested."""
+        """Note that a kernel begins to compile. Kernels compile the kernels that they call, so calls may be nested."""
         if cls._depth == 0:
-            cls._since = Clock.now()
+            cls._since, cls._cpu_since = Clock.now(), time.process_time()
         cls._depth += 1
 
     @classmethod
@@ -39,20 +41,38 @@ class Pause:
 
     @classmethod
     def end(cls) -> None:
-        """End the pause that the matching `begin` started."""
+        """Note that the kernel of the matching `begin` is compiled."""
         cls._depth -= 1
         if cls._depth == 0:
             cls.seconds += Clock.now() - cls._since
+            cls.cpu += time.process_time() - cls._cpu_since
 
 
 class TimeIsUp(BaseException):
     """Raised at the deadline in work that has no answer so far. Like KeyboardInterrupt, it is not an `Exception`."""
 
 
+class NotCompiledError(TimeIsUp):
+    """Raised in place of compiling a kernel that would not be ready before the deadline.
+
+    Args:
+        kernel: the name of the kernel.
+        seconds: how long it would take to compile.
+        left: seconds until the deadline.
+    """
+
+    def __init__(self, kernel: str, seconds: float, left: float) -> None:
+        super().__init__(
+            f"A compiled kernel is missing ({kernel}), and compiling it takes about {seconds:.1g} s, but only "
+            f"{max(0.0, left):.1g} s are left. `equifactor doctor --warm` compiles all kernels once."
+        )
+
+
 class Clock:
     """A clock that starts when it is created and stops at its time limit or when the user presses Ctrl-C.
 
-    It stands still while kernels compile: otherwise a first run would spend its whole time limit on that.
+    A time limit holds for everything, compiling included. Without a limit for the whole, clocks of parts of the work
+    stand still while kernels compile, so that a first run does the same work as the next one.
 
     Args:
         time_limit: seconds until the clock stops; None for no limit.
@@ -61,23 +81,36 @@ class Clock:
 
     now: ClassVar[Callable[[], float]] = staticmethod(time.perf_counter)  # Seconds; a test can drive it.
     interrupts: ClassVar[int] = 0  # How often any clock has caught Ctrl-C, so that a loop over runs can stop.
+    ignores_compiling: ClassVar[bool] = False  # Whether no limit counts compiling: for tests, and to warm up.
+    _governing: ClassVar[list[tuple[int, Clock]]] = []  # The clocks of all calls in progress, with their threads.
 
     def __init__(self, time_limit: float | None = None, whole: Clock | None = None) -> None:
         self.whole = whole
         self.start = Clock.now()
-        self._paused_before = Pause.seconds
+        self._compiled_before = Compiling.seconds
         self.time_limit = time_limit
         self.interrupted = False
+        self._has_deadline: bool = time_limit is not None if whole is None else whole._has_deadline
 
     @property
     def seconds(self) -> float:
-        """The seconds since creation, without pauses."""
-        return Clock.now() - self.start - self.paused
+        """The seconds since creation. They include compiling if there is a deadline for the whole work."""
+        return Clock.now() - self.start - (0.0 if self.counts_compiling else self.compiling)
 
     @property
-    def paused(self) -> float:
-        """The seconds since creation that this clock did not count, because kernels were compiled."""
-        return Pause.seconds - self._paused_before
+    def counts_compiling(self) -> bool:
+        """Whether compiling counts against the limit: there is a deadline for the whole work."""
+        return self._has_deadline and not Clock.ignores_compiling
+
+    @property
+    def compiling(self) -> float:
+        """The seconds since creation in which kernels were compiled."""
+        return Compiling.seconds - self._compiled_before
+
+    @property
+    def working(self) -> float:
+        """The seconds since creation without those of compiling: how long the work itself took."""
+        return Clock.now() - self.start - self.compiling
 
     @property
     def left(self) -> float:
@@ -86,6 +119,13 @@ class Clock:
             return 0.0
         left = float("inf") if self.time_limit is None else max(0.0, self.time_limit - self.seconds)
         return left if self.whole is None else min(left, self.whole.left)
+
+    @property
+    def late(self) -> float:
+        """The seconds since the deadline of the whole call; 0 before it and without a deadline."""
+        if self.whole is not None:
+            return self.whole.late
+        return 0.0 if self.time_limit is None else max(0.0, self.seconds - self.time_limit)
 
     @property
     def stopped(self) -> bool:
@@ -104,12 +144,23 @@ class Clock:
         return Clock(None if self.time_limit is None else share * self.left, whole=self)
 
     @contextlib.contextmanager
-    def catch_interrupt(self) -> Iterator[None]:
-        """Stop the clock at the first Ctrl-C; a second Ctrl-C raises KeyboardInterrupt as usual.
+    def govern(self) -> Iterator[None]:
+        """Govern the work inside: it compiles no kernel that would miss the deadline, and Ctrl-C stops the clock.
 
-        Ctrl-C sets a flag and does not raise, so that a kernel that works in place is never cut in the middle.
-        Outside the main thread, or if the program has its own handler, nothing is changed.
+        The first Ctrl-C sets a flag and does not raise, so that a kernel that works in place is never cut in the
+        middle. A second one raises KeyboardInterrupt as usual. Outside the main thread, or if the program has its own
+        handler, Ctrl-C is left as it is.
         """
+        entry = threading.get_ident(), self
+        Clock._governing.append(entry)
+        try:
+            with self._interrupt_caught():
+                yield
+        finally:
+            Clock._governing.remove(entry)
+
+    @contextlib.contextmanager
+    def _interrupt_caught(self) -> Iterator[None]:
         if (
             threading.current_thread() is not threading.main_thread()
             or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
@@ -128,6 +179,15 @@ class Clock:
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
+    @classmethod
+    def left_to_compile(cls) -> float:
+        """Return the seconds until the first deadline of the calls in progress: of this thread, or if none, of all."""
+        if cls.ignores_compiling:
+            return float("inf")
+        here = threading.get_ident()
+        own = [clock.left for thread, clock in cls._governing if thread == here]
+        return min(own or [clock.left for _, clock in cls._governing], default=float("inf"))
+
     @contextlib.contextmanager
     def alarm(self) -> Iterator[None]:
         """Raise `TimeIsUp` at the deadline, in the middle of what runs, as Ctrl-C raises KeyboardInterrupt.
@@ -140,7 +200,7 @@ class Clock:
             return
 
         def ring(signum: int, frame: FrameType | None) -> None:
-            if self.stopped and not Pause.running():
+            if self.stopped and not Compiling.running():
                 raise TimeIsUp
 
         def disarm() -> None:
@@ -152,7 +212,8 @@ class Clock:
         # a callback of another library can get lost there.
         signal.setitimer(signal.ITIMER_REAL, max(self.left, _REPEAT), _REPEAT)
         try:
-            yield
+            with self.govern():
+                yield
         finally:
             try:
                 disarm()

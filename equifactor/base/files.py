@@ -1,7 +1,7 @@
 """Reading and writing files. `-` is stdin or stdout, `.gz` and `.xz` files are (de)compressed, and writes are atomic.
 
-Everything that can go wrong with the file itself (missing, a directory, damaged compression, a full disk) becomes a
-`FormatError` here, so that the format modules deal with content only.
+Everything that can go wrong with the file itself becomes a `FormatError` here: it is missing or a directory, its
+compression is damaged, the disk is full. So the format modules deal with content only.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def check_writable(path: PathLike) -> None:
 
 
 def check_new(path: PathLike, advice: str) -> None:
-    """Raise `OptionError` if a file exists that took long to make; called before the work for another one."""
+    """Raise `OptionError` if a file exists that took long to make; called before the work that would replace it."""
     if os.path.lexists(path):
         raise OptionError(f"{os.fspath(path)}: this file exists. {advice}")
 

@@ -1,6 +1,6 @@
-"""Names that users of other packages try first, and what to write in their place.
+"""Names that users of other packages or of earlier versions try first, and what to write in their place.
 
-The names come from pgmpy, pyAgrum, libDAI, OpenGM, pomegranate and PGMax. The table is read when a name is unknown.
+The names come from pgmpy, pyAgrum, libDAI, OpenGM, pomegranate and PGMax. The tables are read when a name is unknown.
 """
 
 from __future__ import annotations
@@ -40,6 +40,24 @@ _SOLVERS = {
     "meanfield": "MF MeanField VariationalInference",
     "trw": "TRW TRWBP TRWS TreeReweightedBP",
     "regions": "CBP ClusterGraph HAK TreeEP",
+}
+
+# Modules that pages of earlier versions showed.
+MODULES = {
+    "equifactor.bounds": "equifactor.solvers, for map_upper_bound and tighten",
+    "equifactor.clock": "equifactor.solvers.Clock",
+    "equifactor.exact": 'equifactor.plan and equifactor.solve(graphs, "MAR", "exact")',
+    "equifactor.io": "equifactor.formats",
+    "equifactor.neural": "equifactor.learned, and equifactor.beliefs",
+    "equifactor.numerics": "equifactor.learned.log_scores, which goes with equifactor.beliefs",
+    "equifactor.ops": "equifactor.learned.log_scores, which goes with equifactor.beliefs",
+    "equifactor.registry": "equifactor.solvers.register",
+    "equifactor.result": "equifactor.answers; equifactor has Status and Task, equifactor.solvers has Estimate",
+    "equifactor.search": 'equifactor.solvers.improve and equifactor.solve(graph, "MAP", "branch")',
+    "equifactor.solver": "equifactor.solvers",
+    "equifactor.solvers.optimise": "equifactor.solvers, for improve, map_upper_bound and tighten",
+    "equifactor.spec": "equifactor.solvers.register",
+    "equifactor.training": "equifactor.train",
 }
 
 

@@ -17,6 +17,19 @@ from typing import Any
 _LINE = re.compile(r"^from ([\w.]+) import (\w+) as (\w+)$", re.MULTILINE)
 
 
+class _MovedModules:
+    """The last finder of modules: an error names the new place of a module that pages of earlier versions showed."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        now = import_module("equifactor.base.foreign_names").MODULES.get(name) if name[:11] == "equifactor." else None
+        if now is not None:
+            raise ModuleNotFoundError(f"{name} is now {now}", name=name)
+
+
+sys.meta_path.append(_MovedModules)
+
+
 def lazy_names(
     package: str, file: str, replaced: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
@@ -24,11 +37,13 @@ def lazy_names(
 
     Args:
         package: the name of the package.
-        file: its `__file__`; the stub has the same name with the suffix `.pyi`.
+        file: its `__file__`; the stub has the same name with the suffix `.pyi`. Empty if it has no public names.
         replaced: names that earlier versions had, and what to write in their place.
     """
-    with open(re.sub(r"\.pyc?$", ".pyi", file), encoding="utf-8") as stub:  # noqa: PTH123 (pathlib takes 5 ms to import)
-        places = {name: (module, own) for module, own, name in _LINE.findall(stub.read())}
+    places = {}
+    if file:
+        with open(re.sub(r"\.pyc?$", ".pyi", file), encoding="utf-8") as stub:  # noqa: PTH123 (pathlib takes 5 ms)
+            places = {name: (module, own) for module, own, name in _LINE.findall(stub.read())}
 
     def get(name: str) -> Any:
         if name not in places:
@@ -48,18 +63,19 @@ def lazy_names(
 
 def _unknown(name: str, package: str, replaced: Mapping[str, str], parts: list[str]) -> Exception:
     """Return the error for a name that the package does not have; it says where the name is now."""
-    now = replaced.get(name, "")
+    foreign = import_module("equifactor.base.foreign_names")
+    now = replaced.get(name) or foreign.MODULES.get(f"{package}.{name}", "")
     for part in [] if now or name.startswith("_") else parts:
         with contextlib.suppress(ImportError):
             if name in getattr(import_module(f"{package}.{part}"), "__all__", ()):
                 now = f"{package}.{part}.{name}"
     text = f"{package}.{name} is now {now}"
     if not now:
-        place = import_module("equifactor.base.foreign_names").place_of(name)
+        place = foreign.place_of(name)
         if not place:  # With name and obj the interpreter adds the closest name.
             return AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         text = f"{package} has no {name}: {place}."
-    # An import statement replaces the text of an AttributeError by its own; it keeps that of an ImportError.
+    # An import statement replaces the text of an AttributeError by its own; it keeps the text of an ImportError.
     caller = sys._getframe(2)
     importing = caller.f_code.co_code[caller.f_lasti] == import_module("opcode").opmap["IMPORT_FROM"]
     return ImportError(text) if importing else AttributeError(text)

@@ -13,7 +13,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]++)
 
 
 def whole_number(text: str) -> int | None:
-    """Return the whole number of at most 18 digits that a text is; None for any other text.
+    """Return the whole number that a text holds; None if the text is not a whole number of at most 18 digits.
 
     Examples:
         >>> whole_number("12"), whole_number("1_2"), whole_number("²"), whole_number("9" * 5000)
@@ -23,7 +23,7 @@ def whole_number(text: str) -> int | None:
 
 
 def finite_number(text: str) -> float | None:
-    """Return the finite decimal number that a text is; None for any other text, such as `nan`, `inf` and `1_1`.
+    """Return the finite decimal number that a text holds; None for any other text, such as `nan`, `inf` and `1_1`.
 
     Examples:
         >>> finite_number("1.5e3"), finite_number(" 1"), finite_number("1_1"), finite_number("1e999")

@@ -26,6 +26,8 @@ _ARGUMENT = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # The text up to the n
 _QUOTED = re.compile(r""""[^"]*"|'[^']*'""")
 _COMPARED_NAMES = 10_000  # A misspelt word is compared with this many known names, and no more. Chosen by hand.
 
+_TOO_LARGE = 2**62  # Whole numbers from here on do not fit into the 64 bits of kernels and arrays.
+
 
 def option(
     default: Any,
@@ -67,7 +69,7 @@ def parse_method(
     found = split_text(spec)
     if found is None:
         raise OptionError(
-            f"cannot read the {what} {brief(spec)}; write its name, or its name with settings, as in name(setting=1)"
+            f"Cannot read the {what} {brief(spec)}. Write its name, or its name with settings, as in name(setting=1)."
         )
     name, text = found
     cls = find(name)
@@ -127,7 +129,7 @@ def parse_value(text: str) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """Return the text that `parse_value` reads as this value; for a value that no option has, a short form of it."""
+    """Return the text that `parse_value` reads as this value; a short form of a value that no option can have."""
     if not isinstance(value, (str, int, float, type(None))):
         return brief(value)
     if value is None or isinstance(value, bool):
@@ -149,7 +151,7 @@ def parse_options(owner: str, text: str) -> dict[str, Any]:
     for part in filter(None, (p.strip() for p in _ARGUMENT.findall(text))):
         key, equals, value = (p.strip() for p in part.partition("="))
         if key in settings:
-            raise OptionError(f"{owner} is given {key} twice; give it once")
+            raise OptionError(f"{owner} is given {key} twice. Give it once.")
         settings[key] = parse_value(value) if equals else True
     return settings
 
@@ -175,7 +177,7 @@ def check_names(owner: str, given: Iterable[str], known: Sequence[str]) -> None:
     """Raise `OptionError` for the first given name that is not an option of the owner."""
     for name in given:
         if name not in known:
-            raise OptionError(f"{owner} has no option {name!r}; {choices(name, known)}")
+            raise OptionError(f"{owner} has no option {brief(name)}; {choices(str(name), known)}")
 
 
 def check_options(settings: Any) -> None:
@@ -206,6 +208,8 @@ def check_options(settings: Any) -> None:
 
 def _check_range(where: str, value: float, meta: Mapping[str, Any]) -> None:
     low, high, below = meta.get("low"), meta.get("high"), meta.get("below")
+    if isinstance(value, int) and abs(value) >= _TOO_LARGE:
+        raise OptionError(f"{where} must be below 2^62, found {brief(value)}")
     ok = (
         value == value  # NaN is outside every range.
         and (low is None or value >= low)
@@ -231,7 +235,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 def _fits(value: Any, hint: Any) -> bool:
     for member in _members(hint):
         if typing.get_origin(member) is Literal:
-            if value in typing.get_args(member):
+            if isinstance(value, (str, int, float)) and value in typing.get_args(member):
                 return True
         elif member is float:
             if isinstance(value, (int, float)) and not isinstance(value, bool):

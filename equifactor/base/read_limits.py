@@ -1,4 +1,4 @@
-"""The one limit on what readers expand a file to.
+"""The limit on how far readers expand a file.
 
 A few bytes can ask for any amount of memory: a table that is zero except for one entry, a block that repeats 10^12
 times, a compressed run of zeros. What a file lists itself is never refused by this limit.

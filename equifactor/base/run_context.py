@@ -24,7 +24,7 @@ class RunContext:
     progress: Progress | None = None
 
     def report(self, done: int, total: int | None, note: str = "") -> None:
-        """Tell the progress bar, if there is one; this is cheap enough for every iteration."""
+        """Report to the progress bar, if there is one; this is cheap enough for every iteration."""
         if self.progress is not None:
             self.progress(done, total, note)
 
@@ -34,15 +34,15 @@ def check_run(time_limit: object, seed: object, progress: object) -> None:
     if time_limit is not None:
         check_time_limit(time_limit)
     if not _is_number(seed, Integral) or seed < 0:  # type: ignore[operator]
-        raise OptionError(f"The seed must be a whole number of at least 0, found {brief(seed)}")
+        raise OptionError(f"The seed must be a whole number of at least 0, found {brief(seed)}.")
     if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
-        raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}")
+        raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}.")
 
 
 def check_time_limit(time_limit: object) -> None:
     """Raise `OptionError` unless the time limit is a number of seconds."""
     if not (_is_number(time_limit, Real) and time_limit >= 0):  # type: ignore[operator]
-        raise OptionError(f"The time limit must be a number of seconds >= 0, found {brief(time_limit)}")
+        raise OptionError(f"The time limit must be a number of seconds of at least 0, found {brief(time_limit)}.")
 
 
 def _is_number(value: object, kind: type) -> bool:

@@ -38,11 +38,11 @@ class Status(StrEnum):
 _ADVICE = {
     Status.EXACT: "The answer is exact up to rounding.",
     Status.OPTIMAL: "The assignment is proven to have the highest score.",
-    Status.CONVERGED: "The iteration settled within its tolerance.",
-    Status.ITERATION_LIMIT: "The iteration had not settled at its limit. Raise iterations or damping.",
+    Status.CONVERGED: "The iteration converged within its tolerance.",
+    Status.ITERATION_LIMIT: "The iteration did not converge within its limit. Raise iterations or damping.",
     Status.TIME_LIMIT: "Time ran out. This is the best answer so far. Raise the time limit.",
     Status.INTERRUPTED: "The run was interrupted. This is the best answer so far.",
-    Status.TOO_LARGE: "The model is too large for this solver. Use another one, such as bp.",
+    Status.TOO_LARGE: "The model is too large for this solver. Use another solver, such as bp.",
     Status.ZERO_PROBABILITY: "Every assignment has probability zero. Check the evidence and the zeros in the tables.",
     Status.NON_FINITE: "The numbers left the range of floating point. Raise damping or use dtype float64.",
 }

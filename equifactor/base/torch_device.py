@@ -25,5 +25,5 @@ def check_device(device: str, function: str = "the torch engine") -> None:
 
 
 def torch_batch_size(device: str, on_cpu: float) -> float:
-    """Return the edges and table entries of graphs that are iterated together; a GPU takes all graphs at once."""
+    """Return how many edges and table entries are iterated together; a GPU takes all graphs at once."""
     return on_cpu if device == "cpu" else float("inf")

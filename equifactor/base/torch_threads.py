@@ -1,8 +1,9 @@
 """The number of threads of torch in a run with a time limit.
 
 The threads of torch wait for each other after every operation. If other programs use the cores, each wait lasts until
-the system runs the missing thread again: on two cores beside 12 busy processes, 16 steps of `fe-net` on a 60 x 60 grid
-take 25 to 51 s with two threads and 6 to 7 s with one. No clock can be looked at meanwhile.
+the system runs the missing thread again. An example are 16 steps of `fe-net` on a 60 x 60 grid, on two cores beside 12
+busy processes: they take 25 to 51 s with two threads and 6 to 7 s with one. A run cannot look at its clock during an
+operation.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def _num_free_cores() -> int:
         others = os.getloadavg()[0]  # the mean of the last minute
     except (AttributeError, OSError):
         return 1
-    with contextlib.suppress(OSError, ValueError, IndexError):  # On Linux the fourth word counts who runs now.
+    # On Linux the fourth word begins with the number of running threads.
+    with contextlib.suppress(OSError, ValueError, IndexError):
         others = max(others, int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0]) - 1)
     return int(cores - others)

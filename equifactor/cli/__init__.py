@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 from equifactor.cli.exit_status import guarded
 
+_USE_KERNELS = ("compare", "sample", "solve")  # The commands after which missing kernels are compiled.
+
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (by default those of the process) and return the exit status."""
@@ -20,4 +22,9 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(args: list[str]) -> int:
     from equifactor.cli.app import run  # imported inside the guard, which also handles Ctrl-C during imports
 
-    return run(args)
+    status = run(args)
+    if args[:1] and args[0] in _USE_KERNELS:
+        from equifactor.cli.background_compiling import compile_in_background
+
+        compile_in_background()
+    return status

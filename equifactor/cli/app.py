@@ -11,6 +11,7 @@ import typer
 from equifactor._version import __version__
 from equifactor.cli.exit_status import Exit
 from equifactor.cli.lazy_commands import LazyGroup
+from equifactor.cli.plain_values import with_plain_values
 from equifactor.cli.shared_options import example
 
 COMPLETION = "_EQUIFACTOR_COMPLETE"  # the environment variable with which a shell asks for completions
@@ -77,7 +78,7 @@ def equifactor(
 
 def run(args: list[str]) -> int:
     """Parse the arguments and run their subcommand; the caller handles exceptions."""
-    command = typer.main.get_command(app)
+    command = with_plain_values(typer.main.get_command(app))
     try:
         if COMPLETION in os.environ:  # The shell asks for completions; the words are in other variables.
             command.main(args, prog_name="equifactor")

@@ -72,8 +72,8 @@ def audit(
 ) -> None:
     """Relabel models at random and check that the answers of a solver follow, for each of the three symmetries.
 
-    The error is the largest difference in a probability, in ln Z, in the score of the MAP assignment or in a bound
-    (the last three relative to their size). If rounding alone changes an answer by more, because of a tie or because
+    The error is the largest difference in a probability, in ln Z, in the score of the MAP assignment or in a bound.
+    The last three are relative to their size. If rounding alone changes an answer by more, because of a tie or because
     an iteration does not converge, the model is named and does not count. Exit status 1: a claim fails.
     """
     from equifactor.questions.solve import parse_task
@@ -82,13 +82,13 @@ def audit(
     from equifactor.symmetry.auditing import audit as run
 
     if float_type not in ("float32", "float64"):
-        raise OptionError(f"--dtype must be float32 or float64, found {float_type!r}")
+        raise OptionError(f"--dtype must be float32 or float64, found {float_type!r}.")
     dtype = cast("Dtype", float_type)
     method = parse_solver(solver)
     if models:
         failed, graphs = _read(models, evidence, format, sample)
     elif evidence:
-        raise OptionError("--evidence needs a model: name the model files that the evidence belongs to")
+        raise OptionError("--evidence needs a model. Name the model files that the evidence belongs to.")
     else:
         failed, graphs = 0, _built_in(method, dtype)
     if failed and not graphs:
@@ -126,7 +126,7 @@ def _built_in(method: Solver, dtype: Dtype) -> list[FactorGraph]:
         else:
             graphs.append(graph)
     if not graphs:
-        raise ModelError(f"This solver supports none of the built-in graphs ({reason}); name your own model files")
+        raise ModelError(f"This solver supports none of the built-in graphs ({reason}). Name your own model files.")
     if reason:
         say(f"{len(built_in) - len(graphs)} of {len(built_in)} built-in graphs are left out: {reason}")
     return graphs

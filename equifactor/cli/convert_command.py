@@ -31,7 +31,9 @@ def convert(
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="S", min=0.0, help="Seconds; after them it stops with status 1 and does not change OUT."),
+        typer.Option(
+            metavar="S", min=0.0, help="Seconds; then the command ends with status 1 and leaves OUT unchanged."
+        ),
     ] = None,
 ) -> None:
     """Convert a model between uai, lg, fg, cnf, wcsp, bif, xmlbif, net, xdsl and cfn, by suffix; .gz and .xz compress.

@@ -80,10 +80,10 @@ def decode(
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Seconds after which no shot begins; those in flight are finished."),
+        typer.Option(metavar="S", help="Seconds after which no shot begins; shots that have begun are finished."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the FILE that an earlier run has written until it was stopped.")
+        bool, typer.Option("--resume", help="Continue the FILE of an earlier run that was stopped.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --sample: print one JSON object.")] = False,
 ) -> None:
@@ -174,8 +174,8 @@ def _exists(path: str) -> bool:
 def _read_events(decoder: Decoder, shots: str, form: str) -> tuple[BoolArray, bool]:
     """Read the shots of a file, and return whether they are packed.
 
-    If the model keeps only some detectors, the file holds all of them, as Stim writes it. A file in format 01 may hold
-    the kept ones alone, because the length of its lines tells.
+    If the model keeps only some detectors, the file holds all of them, as Stim writes it. A file in format 01 may also
+    hold the kept detectors alone: the length of its lines shows which.
     """
     import numpy as np
 

@@ -65,7 +65,7 @@ def _model_files(folder: Path) -> list[str]:
     from equifactor.formats import FORMATS
 
     if not folder.is_dir():
-        raise FormatError(f"{folder}: this folder does not exist")
+        raise FormatError(f"{folder}: this folder does not exist.")
     suffixes = {suffix for f in FORMATS.values() for suffix in f.suffixes} - {".xml"}  # an .xml file may be anything
     files = sorted(str(p) for p in folder.rglob("*") if split_name(p)[1] in suffixes and p.is_file())
     if not files:

@@ -40,7 +40,7 @@ def demo(
     ] = "demo-output",
     seed: Seed = 0,
 ) -> None:
-    """Solve a seeded 5x5 spin glass with several solvers, compare them with the exact answer and draw it."""
+    """Solve a seeded 5x5 spin glass with several solvers, compare them with the exact answer and draw the marginals."""
     from equifactor.base.progress import bar
     from equifactor.generators import ising_grid
 
@@ -61,7 +61,7 @@ def demo(
 
 
 def _measured(graph: FactorGraph, spec: str) -> DemoRow:
-    """Run one solver on both tasks. The time is that of the second run, without imports and compilation."""
+    """Run one solver on both tasks. The second run is timed, so that imports and compilation do not count."""
     from equifactor.questions.solve import solve
 
     for _ in range(2):

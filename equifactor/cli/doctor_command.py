@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from equifactor.base.errors import EquifactorError, OptionError
+from equifactor.base.files import reason
 from equifactor.cli.exit_status import Exit, terminal_width
 from equifactor.cli.shared_options import JsonLines, example
 from equifactor.show.text_tables import labelled
@@ -19,8 +21,11 @@ EXAMPLE = example("equifactor doctor")
 
 def doctor(
     as_json: JsonLines = False,
-    compile: Annotated[
-        bool, typer.Option("--compile", help="First compile the kernels of all solvers, so that no solve has to.")
+    warm: Annotated[
+        bool, typer.Option("--warm", help="First compile the kernels of all solvers, so that no run has to.")
+    ] = False,
+    everyone: Annotated[
+        bool, typer.Option("--everyone", help="With --warm: save the kernels beside the package, for all users.")
     ] = False,
 ) -> None:
     """Check the installation: packages, processor, kernels and their cache, GPU, weights, plugins, data folders.
@@ -30,8 +35,10 @@ def doctor(
     from equifactor.base.progress import bar
     from equifactor.cli.installation_checks import check_up
 
-    if compile:
-        _compile_all()
+    if everyone and not warm:
+        raise OptionError("--everyone goes with --warm.")
+    if warm:
+        _warm(everyone)
     with bar(True, "checking the installation"):
         found = check_up()
     print(json.dumps(found.to_dict(), allow_nan=False) if as_json else _as_text(found))
@@ -39,26 +46,19 @@ def doctor(
         raise typer.Exit(Exit.NO)
 
 
-def _compile_all() -> None:
-    """Solve a small grid with every solver that needs no torch, for every task."""
-    from equifactor.base.errors import OptionError
+def _warm(everyone: bool) -> None:
+    """Compile all kernels, into the folder of this user or into the one beside the package."""
     from equifactor.base.progress import bar
-    from equifactor.generators import ising_grid
-    from equifactor.questions.solve import solve
-    from equifactor.solving.registry import SOLVERS, solver_class
+    from equifactor.cli.kernel_warming import warm
+    from equifactor.kernels import kernel_folders
 
-    graph = ising_grid(4, 4, seed=1)
+    if everyone:
+        try:
+            kernel_folders.use_shipped_folder()
+        except OSError as error:
+            raise EquifactorError(f"{kernel_folders.SHIPPED}: kernels cannot be saved here: {reason(error)}.") from None
     with bar(True, "compiling") as report:
-        for n, name in enumerate(SOLVERS):
-            if report is not None:
-                report(n, len(SOLVERS), name)
-            if ".learned." in SOLVERS[name]:
-                continue
-            for task in solver_class(name).tasks:
-                try:
-                    solve(graph, task, name, time_limit=1.0)
-                except OptionError:  # The package of toulbar2 may be missing.
-                    break
+        warm(report=report)
 
 
 def _as_text(found: Checkup) -> str:
@@ -85,7 +85,13 @@ def _kernels(section: dict[str, Any]) -> list[tuple[str, str]]:
     names = {"compile_seconds": "compile a line", "cold_seconds": "first small solve", "warm_seconds": "the next one"}
     times = [(name, f"{1000 * section[key]:.3g} ms") for key, name in names.items() if key in section]
     access = "" if section["writable"] else " (cannot be written)"
-    return [*times, ("cache", f"{section.get('cache')}{access}")]
+    rows = [*times, ("cache", f"{section.get('cache')}{access}")]
+    if "ready" in section:
+        rest = f", the rest takes about {section['seconds_left']:.0f} s" if section["seconds_left"] else ""
+        rows.append(("ready", f"{section['ready']} of {section['known']}{rest}"))
+    if section.get("shipped"):
+        rows.append(("with the package", f"{section['shipped']} machine codes in {section['shipped_folder']}"))
+    return rows
 
 
 def _gpu(section: dict[str, Any]) -> list[tuple[str, str]]:

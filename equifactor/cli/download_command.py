@@ -34,6 +34,6 @@ def download(
             print(f"{name:12}{count:4} models")
         return
     if folder is None:
-        raise OptionError("name the folder for the models, or pass --list to see the collections")
+        raise OptionError("Name the folder for the models, or pass --list to see the collections.")
     instances = fetch(folder, names_in(collection), progress=True)
     say(f"{len(instances)} models are in {folder}")

@@ -87,7 +87,7 @@ def evaluate(
 ) -> None:
     """Run solvers on models with known or computed answers and print one table per solver, with a row per family.
 
-    Scores are those of the UAI-2022 competition: 100 is right, 0 is no better than a trivial answer.
+    Scores follow the UAI-2022 competition: 100 is right, 0 is not better than a trivial answer.
     Every finished run is saved in DIR/rows.jsonl, and the same command continues where it was stopped. DIR/results.json
     and DIR/results.csv contain all numbers.
     """
@@ -100,7 +100,7 @@ def evaluate(
     wanted = parse_task(task)
     for name, seconds in (("time limit", time_limit), ("reference limit", reference_limit)):
         if not seconds >= 0:
-            raise OptionError(f"The {name} must be at least 0 seconds, found {seconds}")
+            raise OptionError(f"The {name} must be at least 0 seconds, found {seconds}.")
     instances = _of_split(read_collection(folder, names_in(collection)), split)
     if reference == FILE:
         instances = _with_answers(instances, wanted)
@@ -123,7 +123,7 @@ def _of_split(instances: Sequence[Instance], split: str | None) -> list[Instance
         return list(instances)
     splits = {i.split for i in instances if i.split}
     if split not in splits:
-        raise OptionError(f"these models have no split {split!r}; {choices(split, sorted(splits))}")
+        raise OptionError(f"These models have no split {split!r}; {choices(split, sorted(splits))}")
     return [i for i in instances if i.split == split]
 
 

@@ -16,7 +16,7 @@ DEBUG = "EQUIFACTOR_DEBUG"  # the environment variable that turns on the traceba
 
 
 class Exit(IntEnum):
-    """What the process returns; docs/command-line.md and `equifactor solve --help` list them."""
+    """The exit statuses of the process; docs/command-line.md lists them."""
 
     DONE = 0
     UNSOLVED = 1  # a model without an answer; under --strict also an unsolved status

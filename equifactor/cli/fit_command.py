@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equifactor.base.errors import OptionError
+from equifactor.base.files import check_new
 from equifactor.cli.completions import model_files, words
 from equifactor.cli.exit_status import Exit, say, terminal_width
 from equifactor.cli.shared_options import InputFormat, example, names_in
@@ -82,13 +84,15 @@ def fit(
     checkpoint: Annotated[
         str | None, typer.Option(metavar="FILE", help="File for the progress; if it exists, the run continues from it.")
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE if it exists.")] = False,
     format: InputFormat = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, with the history.")] = False,
 ) -> None:
     """Learn the potentials of a model from data: Bayesian networks by counts or EM, any graph by likelihood.
 
     Columns are variables and cells are names of states. Empty cells are missing values, and variables without a column
-    are hidden. Ctrl-C and the time limit write the best model so far and exit with status 130 and 1.
+    are hidden. Ctrl-C and the time limit write the best model so far and exit with status 130 and 1. An existing FILE
+    is replaced only with --overwrite, or if the run continues from its checkpoint.
     """
     from equifactor.base.options import parse_options, parse_value
     from equifactor.base.status import Status
@@ -96,6 +100,9 @@ def fit(
     from equifactor.learning.fitting.fitter import fit as run_fit
 
     check_target(out)
+    continues = checkpoint is not None and Path(checkpoint).exists()
+    if out != "-" and not overwrite and not continues:
+        check_new(out, "Add --overwrite to replace it, or name another file.")
     given = parse_options(f"fit by {method}", ", ".join(settings or []))
     if prior is not None:
         given["prior"] = parse_value(prior)

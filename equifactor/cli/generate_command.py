@@ -81,7 +81,7 @@ def write_models(
         write_graph(graphs, output, format=format)
         return
     if output == "-":
-        raise OptionError("--count writes one file per model, so -o must name a folder, found - (stdout)")
+        raise OptionError("--count writes one file per model, so -o must name a folder, found - (stdout).")
     make_folder(output)
     folder, suffix = Path(output), format or "uai"
     digits = max(3, len(str(len(graphs) - 1)))

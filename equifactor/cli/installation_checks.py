@@ -25,18 +25,14 @@ _LIMIT = 60.0  # seconds for a process, enough on a busy machine. Chosen by hand
 _TRIAL = """
 import json, signal, time
 import numba
-from numba.core.caching import FunctionCache
 def line(x):
     return 2.0 * x + 1.0
 begin = time.perf_counter()
 assert numba.njit(line)(1.0) == 3.0
 print(json.dumps({"compile_seconds": time.perf_counter() - begin}), flush=True)
-from equifactor.kernels.heaps import settle
-try:
-    folder = FunctionCache(settle.py_func).cache_path
-except RuntimeError:
-    folder = None
-print(json.dumps({"cache": folder}), flush=True)
+from equifactor.kernels.kernel_folders import kernel_folder
+folder = kernel_folder()
+print(json.dumps({"cache": folder and str(folder)}), flush=True)
 import equifactor as ef
 graph = ef.generators.ising_grid(4, 4, seed=1)
 if hasattr(signal, "alarm"):
@@ -119,7 +115,7 @@ def _kernels(found: Checkup) -> None:
     told, error = _tried(_TRIAL.replace("PATIENCE", str(_PATIENCE)))
     folder = told.get("cache")
     told["writable"] = folder is not None and _writable(Path(folder))
-    found.sections["kernels"] = told
+    found.sections["kernels"] = told | _ready()
     if "compile_seconds" not in told:
         found.problems.append(f"kernels do not compile ({error}): pip install --upgrade numba llvmlite")
     elif "cache" in told and not told["writable"]:
@@ -131,10 +127,24 @@ def _kernels(found: Checkup) -> None:
         if error == _LATE:
             found.notes.append(
                 "kernels are not compiled yet: the first run of each solver waits for its kernels once; "
-                "equifactor doctor --compile compiles all of them now, in a few minutes"
+                "equifactor doctor --warm compiles all of them now, in a few minutes"
             )
         else:
             found.problems.append(f"a small model cannot be solved ({error}): pip install --upgrade equifactor")
+
+
+def _ready() -> dict[str, Any]:
+    """Return how many kernels have machine code on disk, and how long the others would take."""
+    from equifactor.kernels import compile_costs, kernel_folders
+
+    times = compile_costs.compile_times()
+    known = {name for family in times.values() for name in family}
+    found = {
+        "ready": len(known & compile_costs.ready_kernels()), "known": len(known),
+        "seconds_left": round(compile_costs.seconds_to_compile(*times), 1),
+    }  # fmt: skip
+    shipped = len(list(kernel_folders.SHIPPED.glob(f"*{kernel_folders.SUFFIX}")))
+    return found | ({"shipped": shipped, "shipped_folder": str(kernel_folders.SHIPPED)} if shipped else {})
 
 
 def _gpu(found: Checkup) -> None:

@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from equifactor.base.options import choices
+from equifactor.cli.plain_values import with_plain_values
 
 
 class SuggestingGroup(TyperGroup):
@@ -37,4 +38,4 @@ def _loaded(name: str) -> Any:
     if app is None:
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
         app.command(name, epilog=module.EXAMPLE)(getattr(module, name))
-    return typer.main.get_command(app)
+    return with_plain_values(typer.main.get_command(app))

@@ -37,8 +37,8 @@ class ModelReader:
         files = self.evidence or []
         if len(files) not in (0, 1, len(self.paths)):
             raise OptionError(
-                f"expected one --evidence for all models, or one for each of the {len(self.paths)} models, "
-                f"found {len(files)}"
+                f"Expected one --evidence for all models, or one for each of the {len(self.paths)} models, "
+                f"found {len(files)}."
             )
         check_stdin(*self.paths, *files)
         self._evidence_of: Sequence[str | None] = files * len(self.paths) if len(files) == 1 else files
@@ -83,7 +83,7 @@ class ModelReader:
 def check_stdin(*paths: str | None) -> None:
     """Raise `OptionError` if more than one path is `-`."""
     if paths.count("-") > 1:
-        raise OptionError("stdin (-) can be read only once, but it is named more than once")
+        raise OptionError("stdin (-) can be read only once, but it is named more than once.")
 
 
 def given_evidence(graph: FactorGraph, evidence: str, sample: int | None = None) -> Mapping[Any, Any]:
@@ -95,7 +95,7 @@ def given_evidence(graph: FactorGraph, evidence: str, sample: int | None = None)
 
         return parse_evidence(evidence, graph)
     if evidence != "-" and not _exists(evidence):
-        raise FormatError(f"{evidence}: this file does not exist; write observations by name as HR=HIGH,CO=LOW")
+        raise FormatError(f"{evidence}: this file does not exist. Write observations by name as HR=HIGH,CO=LOW.")
     return read_evidence(evidence, graph, sample=sample)
 
 

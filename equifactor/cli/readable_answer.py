@@ -25,10 +25,10 @@ def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:
     for item in _items(text):
         name, equals, state = (part.strip() for part in item.partition("="))
         if not (name and equals and state):
-            raise OptionError(f"expected evidence of the form VARIABLE=STATE, found {brief(item)}")
+            raise OptionError(f"Expected evidence of the form VARIABLE=STATE, found {brief(item)}.")
         variable = _variable(name, graph)
         if variable in found:
-            raise OptionError(f"expected each variable at most once in the evidence, found {brief(name)} twice")
+            raise OptionError(f"Expected each variable at most once in the evidence, found {brief(name)} twice.")
         names = graph.structure.state_names
         i = graph.variable(variable)
         found[variable] = state if names is not None and names[i] is not None else _number(state)
@@ -39,11 +39,11 @@ def parse_query(text: str, graph: FactorGraph) -> list[int]:
     """Return the variables in `BP,SAO2`, given by name or number, of a query or a joint distribution."""
     names = _items(text)
     if not names:
-        raise OptionError("expected names of variables separated by commas, such as BP,SAO2; found an empty list")
+        raise OptionError("Expected names of variables separated by commas, such as BP,SAO2; found an empty list.")
     found = [graph.variable(_variable(name, graph)) for name in names]
     twice = next((name for n, name in enumerate(names) if found[n] in found[:n]), None)
     if twice is not None:
-        raise ModelError(f"variable {twice} is named twice; name it once")
+        raise ModelError(f"Variable {twice} is named twice. Name it once.")
     return found
 
 
@@ -52,7 +52,7 @@ def _items(text: str) -> list[str]:
     try:
         rows = list(csv.reader([text], skipinitialspace=True, strict=True))
     except csv.Error as error:
-        raise OptionError(f"expected names separated by commas, found {brief(text)} ({error})") from None
+        raise OptionError(f"Expected names separated by commas, found {brief(text)} ({error}).") from None
     return [item.strip() for row in rows for item in row if item.strip()]
 
 
@@ -94,7 +94,7 @@ def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = N
 
 
 def by_name(result: Result, graph: FactorGraph, query: Sequence[int]) -> dict[str, object]:
-    """Return the same for JSON: for each variable its state, or the probability of each state."""
+    """Return an answer by name for JSON: for each variable its state, or the probability of each state."""
     s = graph.structure
     found: dict[str, object] = {}
     for i in query:

@@ -59,7 +59,7 @@ def sample(
     suffix = split_name(output)[1]
     if output != "-" and suffix not in ("", ".csv", ".npz"):
         raise OptionError(
-            f"{output}: samples are written to a .csv (also .csv.gz, .csv.xz) or .npz file, found the suffix {suffix}"
+            f"{output}: samples are written to a .csv (also .csv.gz, .csv.xz) or .npz file, found the suffix {suffix}."
         )
     graphs = ModelReader([model], evidence, format, sample)
     for path, graph in graphs:

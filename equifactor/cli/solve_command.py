@@ -86,9 +86,9 @@ def solve(
 ) -> None:
     """Solve models, one after the other: marginals, ln Z or the most probable assignment.
 
-    Answers are in the format of the UAI competitions (PR in log10), or JSON lines with natural logarithms. Models with
-    names are answered by a table of names on a terminal, and PR by ln Z with its standard error and bounds; --query
-    and --joint always print a table of names.
+    Answers are in the format of the UAI competitions (PR in log10), or JSON lines with natural logarithms. On a
+    terminal, a model with names is answered by a table of names, and PR by ln Z with its standard error and bounds.
+    --query and --joint always print a table of names.
 
     \b
     Exit status:
@@ -108,7 +108,7 @@ def solve(
     }  # fmt: skip
     solve_graph([], **options)  # checks the options before any file is read
     if joint is not None and parse_task(task) is Task.MAP:
-        raise OptionError("--joint needs probabilities, but --task MAP computes one assignment: use --task MAR")
+        raise OptionError("--joint needs probabilities, but --task MAP computes one assignment. Use --task MAR.")
     graphs = ModelReader(models, evidence, format, sample)
     unsolved = unanswered = False
     interrupts = Clock.interrupts

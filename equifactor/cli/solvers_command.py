@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import textwrap
 import typing
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -37,6 +38,7 @@ def solvers(
     each factor's variables (local variable), and of the states of each variable (variable assignment). NAME may also be
     a method of `equifactor decode`: relay, learned-memory, memory, min-sum, sum-product, bp-osd or optimal.
     """
+    from equifactor.solvers.learned.listed_solvers import LISTED
     from equifactor.solving.registry import solver_class, solver_names
 
     if name is not None:
@@ -46,7 +48,11 @@ def solvers(
         print(_describe_method(METHODS[name.lower()]) if is_method else _describe(solver_class(name)))
         return
     rows = []
+    listed = LISTED if find_spec("torch") else {}
     for known in solver_names():
+        if known in listed:
+            rows.append((known, *listed[known]))
+            continue
         try:
             found = solver_class(known)
         except MissingPackageError as error:

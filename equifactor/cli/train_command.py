@@ -75,7 +75,7 @@ def _train(
         from equifactor.cli.decoder_training import train_decoder
 
         if start is not None or resume:
-            raise OptionError("--start and --resume need --task MAR or MAP; --task DECODE always trains from scratch")
+            raise OptionError("--start and --resume need --task MAR or MAP; --task DECODE always trains from scratch.")
         if not overwrite:
             check_new(out, "Add --overwrite to replace it, or name another file.")
         return train_decoder(kind, data, out, _network_settings(kind, network or []), settings)
@@ -104,7 +104,7 @@ def _network_settings(kind: str, texts: list[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not equals:
-            raise OptionError(f"--set expects NAME=VALUE, such as channels=32; found {text!r} for {kind}")
+            raise OptionError(f"--set expects NAME=VALUE, such as channels=32; found {text!r} for {kind}.")
         settings[name] = parse_value(value)
     return settings
 

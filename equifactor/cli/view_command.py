@@ -74,7 +74,7 @@ def view(
         shown = _model(path, evidence, solver, format, sample)
     elif evidence is not None or solver is not None or sample is not None:
         raise OptionError(
-            f"--evidence, --solver and --sample need a model, but {path} contains results or a training log"
+            f"--evidence, --solver and --sample need a model, but {path} contains results or a training log."
         )
     viewer = Viewer(shown)
     if export is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -11,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equifactor.base.errors import FormatError, OptionError
-from equifactor.base.files import split_name
+from equifactor.base.argument_types import checks_types
+from equifactor.base.errors import FormatError, OptionError, brief
+from equifactor.base.files import label, reason, split_name
 from equifactor.base.options import choices
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ class Instance:
         return None if self.marginals_path is None else read_mar(self.marginals_path)
 
 
+@checks_types("folder", "name")
 def collection(folder: str | Path | None = None, name: str | Sequence[str] | None = None) -> list[Instance]:
     """Return the instances of one, several or all collections of a folder. Only the index is read.
 
@@ -108,8 +111,8 @@ def collection(folder: str | Path | None = None, name: str | Sequence[str] | Non
     known = {i.collection.lower(): i.collection for i in instances}
     wanted = set()
     for part in [name] if isinstance(name, str) else name:
-        if part.lower() not in known:
-            raise OptionError(f"There is no collection {part!r}; {choices(part, list(known.values()))}")
+        if str(part).lower() not in known:
+            raise OptionError(f"There is no collection {brief(part)}; {choices(str(part), list(known.values()))}")
         wanted.add(known[part.lower()])
     return [i for i in instances if i.collection in wanted]
 
@@ -126,6 +129,11 @@ def _folder(folder: str | Path | None) -> Path:
             f"No folder of models is given. Pass a folder or set {FOLDER}; `equifactor download FOLDER` fetches one."
         )
     path = Path(given)
+    try:
+        path.stat()
+    except (OSError, ValueError) as error:  # a ValueError is about a zero byte in the name
+        if isinstance(error, ValueError) or error.errno == errno.ENAMETOOLONG:
+            raise FormatError(f"{label(path)}: this is not the name of a folder.") from None
     if path.is_file():
         raise FormatError(
             f"{path}: expected a folder of models, found a file. Pass the folder of the file, or compare solvers on "
@@ -158,7 +166,7 @@ def _from_index(folder: Path, index: Path) -> list[Instance]:
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise FormatError(f"{index}: cannot read this file: {error}") from None
     if not isinstance(records, list):
-        raise FormatError(f"{index}: expected a list of records, found an object of type {type(records).__name__}")
+        raise FormatError(f"{index}: expected a list of records, found an object of type {type(records).__name__}.")
     instances = []
     for n, record in enumerate(records):
         if not isinstance(record, dict) or not all(isinstance(record.get(k), str) for k in ("collection", "name")):
@@ -193,7 +201,10 @@ def _from_files(folder: Path) -> list[Instance]:
     from equifactor.formats.results import read_pr
 
     known = frozenset(_model_suffixes())
-    paths = sorted(p for p in folder.rglob("*") if split_name(p)[1] in known and p.is_file())
+    try:
+        paths = sorted(p for p in folder.rglob("*") if split_name(p)[1] in known and p.is_file())
+    except OSError as error:
+        raise FormatError(f"{folder}: cannot list this folder: {reason(error)}.") from None
     count = Counter((p.parent, split_name(p)[0]) for p in paths)
     instances = []
     for path in paths:

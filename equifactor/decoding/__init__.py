@@ -3,8 +3,9 @@
 V bits (errors that may have happened), M checks (detectors that some bit flips), E edges between them, L observables,
 N shots. A log ratio is ln P(0)/P(1), which is positive if a bit is probably not in error.
 
-A *lane* is a place of an engine that decodes one shot at a time; when its shot is finished, it takes the next one that
-waits. The engine for the CPU has 16 lanes, which are the numbers of a vector, and the engine for GPUs up to 16,384.
+A *lane* is a place of an engine that decodes one shot at a time. When its shot is finished, the lane takes the next
+waiting shot. The engine for the CPU has 16 lanes, one for each number of a vector. The engine for GPUs has up to
+16,384 lanes.
 A *leg* is a run of belief propagation on a shot until its syndrome is met or the iterations of the leg are spent.
 The *channel* states a log ratio for every bit. A bit with memory g has the *effective prior*
 channel + g (posterior - channel) in place of the channel's log ratio.
@@ -12,7 +13,7 @@ channel + g (posterior - channel) in place of the channel's log ratio.
 decoder.py                         `Decoder`: checks its arguments and calls an engine
 error_model.py, problem.py         the errors of a code; the bits and checks that remain to be decoded
 given_arrays.py                    arrays that users give
-code_sources.py                    what `Decoder` takes in place of a check matrix
+code_sources.py                    models, files and objects that `Decoder` takes in place of a check matrix
 code_files.py, dem_text.py         codes from files and texts; stim_circuits.py: codes from circuits
 methods.py                         the methods and their settings
 shot_store.py, decoding_result.py  the shots of a call and their answers

@@ -42,7 +42,7 @@ def parse_alist(text: str, where: str = "<alist>") -> tuple[IntArray, IntArray, 
 
 
 class _AlistReader:
-    """The numbers of a file, and what its first lines say about the lists that follow."""
+    """The numbers of a file: its shape, its degrees, and the lists that follow them (`body`)."""
 
     def __init__(self, numbers: IntArray, where: str) -> None:
         self.where = where

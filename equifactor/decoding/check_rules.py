@@ -25,7 +25,10 @@ SHORT = 100  # Up to this arity a product of numbers between 1 and 2 does not ov
 
 @inlined
 def answer_min_sum(work, arity, bits, scale):
-    """Answer every bit with the smallest size among the others, scaled, and the sign that meets the syndrome `bits`."""
+    """Answer every bit with the smallest absolute message of the other bits, times `scale`.
+
+    The sign of the answer is the one that meets the syndrome `bits`.
+    """
     least = second = filled(LARGEST)
     sign = of_signs(bits)
     for s in range(arity):
@@ -34,21 +37,21 @@ def answer_min_sum(work, arity, bits, scale):
         second = minimum(second, maximum(least, own))
         least = minimum(least, own)
         sign = mix_signs(sign, ratio)
-    said_least, said_second = multiply(least, scale), multiply(second, scale)
+    scaled_least, scaled_second = multiply(least, scale), multiply(second, scale)
     for s in range(arity):
         ratio = load(work, s * LANES)
-        rest = where_equal(size(ratio), least, said_second, said_least)
+        rest = where_equal(size(ratio), least, scaled_second, scaled_least)
         store(work, s * LANES, flip(flip(rest, sign), ratio))
 
 
 @fast_kernel
 def answer_sum_product(work, scratch, arity, bits):
-    """Answer every bit with ln(weight of an even / weight of an odd number of errors among the others).
+    """Answer every bit with ln(weight of an even / weight of an odd number of errors among the other bits).
 
-    The syndrome `bits` turns the sign. A check is an automaton that reads its bits and knows whether the number of
-    errors so far is even or odd. Its weights before and after a slot are sums of products of positive numbers, so that
-    nothing cancels. The usual formula with tanh loses precision on bits that are nearly certain. The larger of the two
-    weights of a bit is 1.
+    A set bit of the syndrome `bits` flips the sign. A check is an automaton that reads its bits and remembers whether
+    the number of errors so far is even or odd. Its weights before and after a slot are sums of products of positive
+    numbers, so that nothing cancels. The usual formula with tanh loses precision on bits that are nearly certain. The
+    larger of the two weights of a bit is 1.
 
     Rows of `scratch` for each slot: the weights of 0 and of 1, and of even and of odd before the slot.
     """

@@ -47,7 +47,7 @@ def read_npz(path: PathLike, where: str, prior: float | None) -> ErrorModel:
 
 
 def _read_arrays(path: PathLike, where: str) -> dict[str, np.ndarray]:
-    """Return the arrays of an archive; what they unpack to is checked before any of them is read."""
+    """Return the arrays of an archive. Their unpacked size is checked before any array is read."""
     try:
         with open_source(path, where) as raw, zipfile.ZipFile(raw) as archive:
             size = raw.seek(0, os.SEEK_END)
@@ -157,7 +157,7 @@ class _Given:
         return found
 
     def compressed(self, count: int, values: np.ndarray) -> tuple[IntArray, IntArray, np.ndarray]:
-        """Return the major and minor numbers [n] of the values [n, ..]; `indptr` states them for `count` rows."""
+        """Return the major and minor numbers [n] of the values [n, ..]. `indptr` has `count` + 1 entries."""
         ptr, minor = self.whole("indptr"), self.whole("indices")
         room = min(len(minor), len(values))
         if len(ptr) != count + 1 or ptr[0] != 0 or (np.diff(ptr) < 0).any() or ptr[-1] > room:

@@ -25,8 +25,8 @@ def read_code(source: Any, *, basis: str | None = None, prior: float | None = No
     """Read the error model of a file, a text or an object of Stim.
 
     Args:
-        source: a path, or the name of a bicycle code such as `bb144`; the text of a detector error model, which has
-            several lines or begins with `error`; or a `stim.DetectorErrorModel` or `stim.Circuit`.
+        source: a path, the name of a bicycle code such as `bb144`, the text of a detector error model, a
+            `stim.DetectorErrorModel` or a `stim.Circuit`. A text has several lines or begins with `error`.
         basis: `X` or `Z` keeps only the detectors of a circuit that errors of the other kind flip.
         prior: the probability of every error, for sources without probabilities: `.alist`, `.npz` and names.
     """

@@ -1,4 +1,4 @@
-"""What `Decoder` takes in place of a check matrix: models, files, names of codes and objects of Stim, with priors."""
+"""Sources that `Decoder` takes in place of a check matrix: models, files, names of codes and objects of Stim."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from equifactor.decoding.given_arrays import read_array
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_SOME_PRIOR = 0.25  # A probability that is replaced by those that the user gave for each error.
+_SOME_PRIOR = 0.25  # A placeholder that is replaced by the probabilities that the user gave for each error.
 
 
 def is_source(checks: Any) -> bool:
-    """Return whether this is a model, a path, the text of a model, or an object of Stim, and not a matrix."""
+    """Return whether `checks` is a model, a path, the text of a model or an object of Stim, and not a matrix."""
     is_stim = type(checks).__module__.partition(".")[0] == "stim"
     return is_stim or isinstance(checks, (ErrorModel, str, os.PathLike))
 
@@ -38,8 +38,8 @@ def read_source(source: Any, priors: ArrayLike | None = None, *, basis: str | No
     if priors is None:
         return read_code(source, basis=basis)
     if has_priors(source):
-        name = label(source) if isinstance(source, (str, os.PathLike)) and "\n" not in str(source) else "the code"
-        raise OptionError(f"{name}: it states the probabilities of its errors. Leave out the prior.")
+        name = label(source) if isinstance(source, (str, os.PathLike)) and "\n" not in str(source) else "<code>"
+        raise OptionError(f"{name}: the code states the probabilities of its errors. Leave out the prior.")
     given = read_array("priors", priors).astype(float)
     if given.ndim == 0:
         return read_code(source, basis=basis, prior=float(given))
@@ -68,5 +68,5 @@ def has_priors(source: Any) -> bool:
             with zipfile.ZipFile(source) as archive:
                 return "priors.npy" in archive.namelist()
         except (OSError, zipfile.BadZipFile):
-            return False  # `read_code` says what is wrong.
+            return False  # `read_code` raises the error.
     return suffix in (".dem", ".stim")

@@ -36,7 +36,7 @@ _BATCH = 1000  # The number of words that are sent together, which bounds memory
 
 
 class Channel(Protocol):
-    """A noisy channel. `BurstyChannel` of the generators is one, with white Gaussian noise as a special case."""
+    """A noisy channel, such as `BurstyChannel` of the generators, of which white Gaussian noise is a special case."""
 
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return the received values [..., n]."""
@@ -84,7 +84,7 @@ class ErasureChannel:
 
 
 class WordDecoder:
-    """Finds the word of a code that was sent, from the log ratio of every received bit.
+    """A decoder that finds the word of a code that was sent, from the log ratio of every received bit.
 
     Args:
         parity: [m, n] matrix of zeros and ones, numpy or scipy.sparse, or an `LdpcCode`.
@@ -194,8 +194,8 @@ def gaussian_channel(ebn0_db: float, rate: float) -> BurstyChannel:
     A symbol is +1 or -1 and the noise has variance N0/2, so that the signal-to-noise ratio is 2 rate Eb/N0.
     """
     real("ebn0_db", ebn0_db, -100.0, 100.0)
-    if not 0.0 < rate <= 1.0:
-        raise OptionError(f"The rate of a code must be above 0 and at most 1, found {rate:g}.")
+    if real("rate", rate, 0.0, 1.0) == 0.0:
+        raise OptionError(f"The rate of a code must be above 0, found {rate:g}.")
     return BurstyChannel(snr_db=ebn0_db + 10.0 * math.log10(2.0 * rate))
 
 
@@ -264,10 +264,10 @@ class _Total:
     def add(self, result: DecodingResult, sent: IntArray) -> None:
         """Count the words [N, n] of a batch that were decoded."""
         assert result.corrections is not None
-        off = np.not_equal(result.corrections, sent).sum(axis=1)[result.decoded]
-        self.words += len(off)
-        self.word_errors += int(np.count_nonzero(off))
-        self.bit_errors += int(off.sum())
+        wrong_bits = np.not_equal(result.corrections, sent).sum(axis=1)[result.decoded]
+        self.words += len(wrong_bits)
+        self.word_errors += int(np.count_nonzero(wrong_bits))
+        self.bit_errors += int(wrong_bits.sum())
         self.converged += int(result.converged.sum())
         self.iterations += int(result.iterations.sum())
         self.seconds += result.seconds

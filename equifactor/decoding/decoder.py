@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError
 from equifactor.base.options import format_value
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from equifactor.base.run_context import Progress
     from equifactor.base.typing import BoolArray
 
+_MOST_FLIPS = 2**34  # Bytes for the true flips of the shots of one call, one per shot and observable. Chosen by hand.
+
 
 class DecodingEngine(Protocol):
     """An engine that decodes the shots of a store: `LaneEngine` on the CPU, `GpuEngine` on a GPU."""
@@ -46,7 +49,7 @@ class DecodingEngine(Protocol):
 
 
 class Decoder:
-    """Finds likely errors that explain the detectors of a shot, and the observables that these errors flip.
+    """A decoder that finds likely errors that explain a shot, and the observables that these errors flip.
 
     Args:
         checks: [D, E] matrix of zeros and ones, numpy or scipy.sparse: which detectors each error flips. Or an
@@ -118,6 +121,7 @@ class Decoder:
     def __repr__(self) -> str:
         return f"Decoder({self.model!r}, {self.method})"
 
+    @checks_types("packed", "corrections")
     def decode(
         self,
         shots: ArrayLike,
@@ -132,9 +136,9 @@ class Decoder:
         The shots that have begun are finished, which may take longer than the time limit by the duration of one shot.
 
         Args:
-            shots: [N, D] the detectors that fired, booleans or zeros and ones; or with `packed` [N, ceil(D/8)] bytes
-                in little bit order, as in Stim's format b8. If the model keeps only the detectors of one basis, shots
-                may hold all detectors of the circuit, as Stim gives them; `model.kept_detectors` are then used.
+            shots: [N, D] the detectors that fired, as booleans or as zeros and ones. With `packed`, [N, ceil(D/8)]
+                bytes in little bit order, as in Stim's format b8. If the model keeps only the detectors of one basis,
+                shots may hold all detectors of the circuit, as Stim gives them; `model.kept_detectors` are then used.
             packed: whether the shots are packed.
             corrections: whether to keep the errors found, which takes N times E bytes.
             time_limit: in seconds.
@@ -144,6 +148,7 @@ class Decoder:
         store = ShotStore(self.problem, source, count, corrections)
         return answered(self.engine, store, time_limit, progress, str(self.method))
 
+    @checks_types("seed")
     def logical_error_rate(
         self,
         shots: int,
@@ -160,7 +165,7 @@ class Decoder:
             seed: the seed of the shots, which do not depend on the method.
             first: the number of the first shot. Shots n to n + m of a seed are the same in every run, so that a run can
                 continue where another one ended.
-            time_limit: in seconds; afterwards no shot begins. Those that have begun are finished and count, because
+            time_limit: in seconds; afterwards no shot begins. Shots that have begun are finished and count, because
                 hard shots take longest and the rate would be too low without them.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
@@ -169,7 +174,8 @@ class Decoder:
                 "The code has no observables, so a decoder cannot be wrong about them. Pass observables, or measure "
                 "the word errors of a classical code by word_error_rates."
             )
-        whole("shots", shots, 1)
+        most = _MOST_FLIPS // self.model.num_observables
+        whole("shots", shots, 1, most, "Measure more shots in several calls with `first`.")
         whole("first", first, 0)
         sampler = ShotSampler(self.model, seed)
         truth = np.zeros((shots, self.model.num_observables), bool)
@@ -189,12 +195,12 @@ def answered(
 ) -> DecodingResult:
     """Decode the shots of a store with an engine, and show a progress bar if one is wanted.
 
-    The clock starts after the kernels are loaded, as it stands still while they compile.
+    The clock starts after the kernels are loaded, so that the time limit does not include their compilation.
     """
     check_run(time_limit, 0, progress)
     engine.prepare(store)
     clock = Clock(time_limit)
-    with clock.catch_interrupt(), bar(progress, "decoding") as report:
+    with clock.govern(), bar(progress, "decoding") as report:
 
         def tell(done: int) -> None:
             if report is not None:

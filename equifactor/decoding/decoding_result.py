@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.errors import ModelError
+from equifactor.decoding.given_arrays import read_array
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -24,8 +27,8 @@ class DecodingResult:
         weight: [N] the sum of ln (1-p)/p over the merged errors found; a smaller sum is more likely. Errors that flip
             the same detectors and observables are merged, and p is the probability that an odd number of them happens.
             Merged errors that are certain, or flip no detector, do not count.
-        corrections: [N, E] the errors found, or None if they were not asked for: of all sets of errors that make up the
-            merged errors found, the likeliest.
+        corrections: [N, E] the errors found, or None if they were not asked for. They are the likeliest set of errors
+            that makes up the merged errors found.
         decoded: [N] False for shots that had not begun at Ctrl-C or the time limit, which are the last shots.
         interrupted: whether the run was ended by Ctrl-C.
         proven: [N] whether the errors found explain the shot and no other set of merged errors that explains it has a
@@ -60,4 +63,7 @@ class DecodingResult:
 
     def errors(self, flips: BoolArray) -> BoolArray:
         """Return [N] whether the flips found differ from the true flips [N, L] in any observable."""
-        return np.asarray((self.flips != flips).any(axis=1))
+        true = read_array("The true flips", flips)
+        if true.shape != self.flips.shape:
+            raise ModelError(f"The true flips must have the shape {self.flips.shape}, found {true.shape}.")
+        return np.asarray((self.flips != true).any(axis=1))

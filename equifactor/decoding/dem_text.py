@@ -21,14 +21,14 @@ _LINE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?(?:\((?P<arguments>[^)]*)\))?(?P<targets>(?:\s[^{}]*)?)(?P<open>\{)?"
 )
 _IGNORED = ("detector", "logical_observable")
-_MAX_DIGITS = 18  # Digits of a target at most: they fit into 64 bits.
+_MAX_DIGITS = 18  # The largest number of digits of a target: a number of 18 digits fits into 64 bits.
 MAX_DEPTH = 100  # The largest number of blocks inside each other; those of Stim have two or three. Chosen by hand.
 
 
 def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:
     """Read a model from a text of `error`, `detector`, `logical_observable`, `shift_detectors` and `repeat` blocks.
 
-    `^`, which suggests how to decompose an error, is ignored: the targets on both sides belong to one error.
+    The sign `^`, which suggests how to decompose an error, is ignored: the targets on both sides belong to one error.
     """
     limit = _Limit(where, most_numbers(len(text)))
     whole = _ModelText(text, where).read()
@@ -41,10 +41,10 @@ def parse_dem(text: str, where: str = "<dem>") -> ErrorModel:
 
 @dataclass
 class _RepeatBlock:
-    """A part of the file that is repeated, the whole file once."""
+    """A part of the file that is repeated `count` times. The whole file is a block with `count` 1."""
 
     count: int
-    number: int  # of its first line
+    number: int  # the number of its first line
     parts: list[_RepeatBlock | _Instruction] = field(default_factory=list)
 
     @property
@@ -64,12 +64,12 @@ class _Instruction:
 
     @property
     def size(self) -> int:
-        """Of an error, one and the number of its targets. Other instructions need no memory when they are repeated."""
+        """One plus the number of targets for an error. Other instructions need no memory when they are repeated."""
         return 0 if self.prior is None else 1 + len(self.detectors) + len(self.observables)
 
 
 class _ModelText:
-    """A parser that reads every line once, however often it is repeated."""
+    """A parser that reads every line once, however often the block of the line is repeated."""
 
     def __init__(self, text: str, where: str) -> None:
         self.text, self.where = text, where
@@ -150,12 +150,12 @@ class _Limit:
 
 @dataclass(eq=False)
 class _Errors:
-    """Errors as flat arrays. Detectors are counted from the shift at the beginning of the part that has them."""
+    """The errors of a part of the file, as flat arrays. Detectors are counted from the shift where the part begins."""
 
     priors: FloatArray  # [E]
     counts: tuple[IntArray, IntArray]  # [E] each: detectors and observables of each error
-    targets: tuple[IntArray, IntArray]  # of all errors, one after the other
-    num_detectors: int = 0  # one more than the largest number of a detector, also of those that are only declared
+    targets: tuple[IntArray, IntArray]  # detectors and observables of all errors, one error after the other
+    num_detectors: int = 0  # one more than the largest number of a detector, including detectors only declared
     num_observables: int = 0
     shift: int = 0  # the sum of all `shift_detectors`
 
@@ -168,7 +168,7 @@ class _Errors:
         return replace(self, targets=(detectors, self.targets[1]), num_detectors=self.num_detectors + shift)
 
     def repeated(self, count: int, limit: _Limit) -> _Errors:
-        """Return the errors `count` times, each time with the shift of all times before."""
+        """Return the errors `count` times. Each repetition is shifted by the shifts of all repetitions before it."""
         if count == 0:
             return _joined([], 0)
         last = (count - 1) * self.shift if self.num_detectors else 0
@@ -201,7 +201,7 @@ def _joined(parts: list[_Errors], shift: int) -> _Errors:
 def _expanded(block: _RepeatBlock, limit: _Limit) -> _Errors:
     """Return the errors of a block after all repetitions."""
     parts: list[_Errors] = []
-    lines: list[tuple[int, _Instruction]] = []  # since the last inner block, each with the shift before it
+    lines: list[tuple[int, _Instruction]] = []  # instructions since the last inner block, with the shifts before them
     shift = 0
     for part in block.parts:
         if isinstance(part, _RepeatBlock):

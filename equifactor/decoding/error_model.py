@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.decoding.given_arrays import read_array
+from equifactor.generators.argument_checks import whole
 from equifactor.kernels.pointers import picked, ptr_of, row_of
 
 if TYPE_CHECKING:
@@ -51,9 +52,15 @@ class ErrorModel:
             observable_edges: errors [n] and observables [n].
         """
         p = _read_priors(priors)
-        seen = _odd_rows(*detector_edges, len(p), sizes[0])
-        flipped = _odd_rows(*observable_edges, len(p), sizes[1])
-        return cls(*sizes, *seen, *flipped, p)
+        if p.ndim != 1 or not isinstance(sizes, (tuple, list)) or len(sizes) != 2:
+            raise ModelError(
+                "Expected the numbers of detectors and observables as a pair, and a list of priors; found "
+                f"{brief(sizes)} and priors of shape {p.shape}."
+            )
+        num_detectors, num_observables = (whole("The number of detectors or observables", n, 0) for n in sizes)
+        seen = _odd_rows("detector", detector_edges, len(p), num_detectors)
+        flipped = _odd_rows("observable", observable_edges, len(p), num_observables)
+        return cls(num_detectors, num_observables, *seen, *flipped, p)
 
     @classmethod
     def of_matrices(cls, checks: Any, priors: ArrayLike, observables: Any = None) -> ErrorModel:
@@ -95,8 +102,8 @@ class ErrorModel:
 
         `kept_detectors` of the new model are the numbers that its detectors have in this model.
         """
-        kept = np.asarray(kept)
-        if kept.dtype == bool and len(kept) == self.num_detectors:
+        kept = read_array("The detectors to keep", kept)
+        if kept.dtype == bool and kept.shape == (self.num_detectors,):
             kept = np.flatnonzero(kept)
         inside = (kept >= 0) & (kept < self.num_detectors)
         if kept.ndim != 1 or kept.dtype.kind not in "iu" or not inside.all():
@@ -164,9 +171,18 @@ def _odd_probability(priors: FloatArray, begins: IntArray) -> FloatArray:
     return np.where(np.bitwise_xor.reduceat(likely, begins), 1.0 - rare, rare)
 
 
-def _odd_rows(row: ArrayLike, column: ArrayLike, num_rows: int, num_columns: int) -> tuple[IntArray, IntArray]:
-    """Return the pairs that are given an odd number of times, row by row: pointer and columns."""
-    key, count = np.unique(np.asarray(row, np.int64) * max(num_columns, 1) + np.asarray(column), return_counts=True)
+def _odd_rows(name: str, edges: Any, num_rows: int, num_columns: int) -> tuple[IntArray, IntArray]:
+    """Return the pairs that are given an odd number of times, row by row: pointers [rows + 1] and columns."""
+    if not isinstance(edges, (tuple, list)) or len(edges) != 2:
+        raise ModelError(f"The edges of {name}s must be a pair: errors [n] and {name}s [n], found {brief(edges)}.")
+    row, column = (read_array(f"The edges of {name}s", side) for side in edges)
+    for side, size in ((row, num_rows), (column, num_columns)):
+        whole_numbers = side.dtype.kind in "iu" or not side.size
+        if side.ndim != 1 or len(side) != len(row) or not whole_numbers or not ((side >= 0) & (side < size)).all():
+            raise ModelError(
+                f"The edges of {name}s must be numbers from 0 to {size - 1}, found {brief(side.tolist())}."
+            )
+    key, count = np.unique(row.astype(np.int64) * max(num_columns, 1) + column.astype(np.int64), return_counts=True)
     key = key[count % 2 == 1]
     return ptr_of(np.bincount(key // max(num_columns, 1), minlength=num_rows)), key % max(num_columns, 1)
 
@@ -176,16 +192,19 @@ def _read_priors(priors: ArrayLike) -> FloatArray:
     wrong = ~((p >= 0.0) & (p <= 1.0))
     if wrong.any():
         n = int(np.argmax(wrong))
-        raise ModelError(f"The prior of error {n} is {p[n]}. A probability must be from 0 to 1.")
+        raise ModelError(f"The prior of error {n} is {p.flat[n]}. A probability must be from 0 to 1.")
     return p
 
 
 def _read_matrix(name: str, matrix: Any, width: int = 0) -> tuple[IntArray, IntArray, tuple[int, int]]:
-    """Return the rows and columns of the ones, and the shape; None is a matrix without rows."""
+    """Return the rows and columns of the ones, and the shape. None stands for a matrix without rows."""
     if matrix is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), (0, width)
     if hasattr(matrix, "tocoo"):  # A sparse matrix of scipy, which is not imported here.
         found = matrix.tocoo()
+        if hasattr(found, "sum_duplicates"):  # Entries at one place are added, as scipy does; two ones do not cancel.
+            found = found.copy()
+            found.sum_duplicates()
         row, column, values, shape = found.row, found.col, found.data, found.shape
     else:
         array = read_array(f"The {name}", matrix)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import OptionError
+from equifactor.base.errors import ModelError, brief
+from equifactor.generators.argument_checks import whole
 from equifactor.kernels.pointers import picked
 
 if TYPE_CHECKING:
@@ -20,11 +21,12 @@ BLOCK = 1024  # The number of shots drawn together, so that shot n does not depe
 
 
 class ShotSampler:
-    """Draws shots of a model. The same seed gives the same shots, however they are divided into calls."""
+    """A sampler of the shots of a model. The same seed gives the same shots, however they are divided into calls."""
 
     def __init__(self, model: ErrorModel, seed: int = 0) -> None:
-        if seed < 0:
-            raise OptionError(f"The seed must be a whole number of at least 0, found {seed}.")
+        if not hasattr(model, "merged"):
+            raise ModelError(f"Expected an ErrorModel, found {brief(model)}.")
+        whole("seed", seed, 0)
         self.model, self.seed = model.merged()[0], seed
         p = self.model.priors
         self.certain = np.flatnonzero(p == 1.0)
@@ -54,8 +56,9 @@ class ShotSampler:
     def _draw(self, number: int) -> tuple[BoolArray, BoolArray, FloatArray]:
         """Draw one block of shots.
 
-        Hits fall at random on pairs of a shot and an error, at the rate at which an error is hit at least once with its
-        probability. So the work grows with the number of errors that happen, not with the number that could happen.
+        Hits fall at random on pairs of a shot and an error. Their rate is such that a shot hits an error at least once
+        with the probability of the error. So the work grows with the number of errors that happen, not with the number
+        that could happen.
         """
         rng = np.random.default_rng([self.seed, number])
         total = self.bounds[-1] if len(self.bounds) else 0.0
@@ -106,7 +109,7 @@ class LogicalErrorRate:
 
 
 def binomial_text(errors: int, shots: int) -> str:
-    """Return a rate with its binomial standard error, or without any errors the rate excluded with 95 % confidence."""
+    """Return a rate with its binomial standard error. Without errors, return the upper end of its 95 % interval."""
     rate = errors / shots
     return (
         f"{rate:.3g} +- {math.sqrt(rate * (1.0 - rate) / shots):.2g}"

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 _MOST_LANES = 16384  # The largest number of lanes. Chosen by hand.
 _FEWEST_LANES = 128  # The smallest number of lanes, and the number of lanes of one program of a kernel. Chosen by hand.
 _TILE_LANES = 64  # The number of lanes of a tile of kernels that work on many bits at once. Chosen by hand.
-_TILE_BITS = 64  # The number of bits of such a tile. Chosen by hand.
+_TILE_BITS = 64  # The number of bits of a tile of kernels that work on many bits at once. Chosen by hand.
 _MEMORY_SHARE = 0.5  # The share of the free memory of the GPU that the lanes may take. Chosen by hand.
 _ROUND = 8  # The number of iterations between two checks of the host for finished shots. Chosen by hand.
 
 
 class GpuEngine:
-    """Decodes by belief propagation, up to 16,384 shots at a time."""
+    """An engine that decodes up to 16,384 shots at a time by belief propagation."""
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod, device: str) -> None:
         check_device(device, "decoding on a GPU")
@@ -77,7 +77,7 @@ class GpuEngine:
         self.weights = torch.from_numpy(weights).to(self.device)
 
     def prepare(self, store: ShotStore) -> None:
-        """Compile the kernels, by an iteration of empty lanes."""
+        """Compile the kernels by running one iteration of empty lanes."""
         import torch
 
         with torch.cuda.device(self.device):
@@ -87,7 +87,7 @@ class GpuEngine:
             self.statistics.prepare(store)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Decode the shots of the store, as `DecodingEngine` says."""
+        """Decode the shots of the store, by the rules of `DecodingEngine`."""
         import torch
 
         with torch.cuda.device(self.device):
@@ -111,6 +111,7 @@ class GpuEngine:
                 run()
 
     def _width(self, count: int, own_ratios: bool) -> int:
+        """Return the number of lanes for `count` shots: a power of 2 that fits into the memory of the GPU."""
         import torch
 
         p = self.problem

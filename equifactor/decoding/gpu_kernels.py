@@ -1,12 +1,12 @@
 # mypy: ignore-errors
-"""Kernels for decoding on a GPU, in Triton. Lanes lie side by side, so that a row of them is one memory access.
+"""Kernels for decoding on a GPU, in Triton. Lanes lie side by side, so that a row of lanes is one memory access.
 
-With B lanes, the value of lane f for bit v is at `v B + f` and for edge e at `e B + f`. An iteration is a fixed
+With B lanes, the value of lane f is at `v B + f` for bit v and at `e B + f` for edge e. An iteration is a fixed
 sequence of launches, which is captured once as a CUDA graph:
 
-answer_checks, add_up_bits, compare_syndromes  belief propagation in all lanes
+answer_checks, add_up_bits, compare_syndromes  run belief propagation in all lanes
 count_iteration                                finds the lanes whose leg is over
-weigh, judge                                   the weight of what such a lane has found, and what it does next
+weigh, judge                                   weigh the errors that these lanes have found, and choose their next step
 apply                                          keeps the lightest errors, and starts the next legs
 
 The host only takes finished shots out and puts new ones in.
@@ -159,8 +159,8 @@ def judge(
 ):  # fmt: skip
     """Decide whether the errors of a leg are kept, and whether the shot begins another leg or is finished."""
     lanes = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    said = tl.load(event + lanes)
-    over, met = said != GOES_ON, said == MET
+    ending = tl.load(event + lanes)
+    over, met = ending != GOES_ON, ending == MET
     before, own = tl.load(found + lanes), tl.load(leg + lanes)
     weighed = tl.load(weight + lanes)
     better = over & ((before == 0) | (met & (weighed < tl.load(best_weight + lanes))))
@@ -203,8 +203,8 @@ def _chosen_memory(
     e = draw * g
     gamma = _line(weights, hidden * WIDE, a, b, c, unmet, e, draw, g)
     for h in range(hidden):
-        heard = _line(weights, h * WIDE, a, b, c, unmet, e, draw, g)
-        gamma += tl.load(weights + h * WIDE + WIDE - 1) * tl.where(heard > 0, heard, SLOPE * heard)
+        unit = _line(weights, h * WIDE, a, b, c, unmet, e, draw, g)
+        gamma += tl.load(weights + h * WIDE + WIDE - 1) * tl.where(unit > 0, unit, SLOPE * unit)
     return tl.minimum(tl.maximum(gamma, LOW), HIGH)
 
 

@@ -1,4 +1,4 @@
-"""The data of decoding on a GPU: the state of its lanes, the memories of its legs, and the shots that wait."""
+"""The data for decoding on a GPU: the state of the lanes, the memories of the legs, and the waiting shots."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Arrivals:
         return taken
 
     def stop(self) -> None:
-        """Let no further shot begin. Shots after the last one in a lane do not count, even if they are answered."""
+        """Let no further shot begin. Shots after the last shot in a lane do not count, even if they are answered."""
         self.store.decoded[self.taken :] = False
         self.shots, self.seen, self.over = self.shots[:0], self.taken, True
 

@@ -20,14 +20,17 @@ if TYPE_CHECKING:
     from equifactor.decoding.shot_store import ShotStore
 
 _LINE = 64  # The number of bytes of a line of cache.
-_TILT = 1e-2  # The largest relative change of a first message that breaks ties. Chosen by hand; `tilts` says why.
+_TILT = 1e-2  # The largest relative change of a first message, which breaks ties (see `tilts`). Chosen by hand.
 _FAILED = 256  # The number of failed shots that ordered statistics decodes at a time. Chosen by hand.
 _WORK = 2 * 10**9  # The number of steps between two looks at the clock, about a fifth of a second.
 _STEPS = 8  # About the number of steps that a lane takes for an edge in a sweep, for `_WORK`. Chosen by hand.
 
 
 class LaneEngine:
-    """Decodes by belief propagation, 16 shots at a time. The answer to a shot does not depend on the other shots."""
+    """An engine that decodes 16 shots at a time by belief propagation.
+
+    The answer to a shot does not depend on the other shots.
+    """
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
         from equifactor.decoding.check_rules import LANES, ROWS
@@ -61,7 +64,7 @@ class LaneEngine:
         self.state = self.state._replace(weights=weights)
 
     def prepare(self, store: ShotStore) -> None:
-        """Load the compiled loops, by a run without shots."""
+        """Load the compiled loops by a run without shots."""
         from equifactor.decoding.lane_kernels import NUM_PROGRESS, ShotQueue, run_lanes
         from equifactor.kernels.jit import plain
 
@@ -84,7 +87,7 @@ class LaneEngine:
         )  # fmt: skip
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Decode the shots of the store, as `DecodingEngine` says."""
+        """Decode the shots of the store, by the rules of `DecodingEngine`."""
         from equifactor.decoding.lane_kernels import CURSOR, FAILED, LIVE, NUM_PROGRESS, ShotQueue, run_lanes
         from equifactor.kernels.jit import plain
 

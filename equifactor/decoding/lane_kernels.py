@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Decoding of many shots by belief propagation on the CPU: every number of a vector is a lane, which holds one shot.
 
-The value of lane f for bit v is at `v LANES + f`, and for edge e at `e LANES + f`. All lanes take the same steps and no
-arithmetic crosses lanes, so that the answer to a shot does not depend on its neighbours. A lane whose shot has met its
+The value of lane f is at `v LANES + f` for bit v and at `e LANES + f` for edge e. All lanes take the same steps, and no
+arithmetic crosses lanes. So the answer to a shot does not depend on its neighbours. A lane whose shot has met its
 syndrome, or has spent its iterations, takes the next shot from the queue.
 
 In one sweep, the message of a bit to a check is the posterior of the bit without the last answer of that check. The
@@ -22,12 +22,12 @@ from equifactor.kernels.jit import fast_kernel, inlined
 
 load, store, signs = OPS.load, OPS.store, OPS.signs
 add, subtract, multiply, multiply_add = OPS.add, OPS.subtract, OPS.multiply, OPS.multiply_add
-# Rows of LaneState.counter: number of the shot, number of its leg, iterations of the leg and of the shot, and number of
-# legs that met the syndrome.
+# Rows of LaneState.counter: the number of the shot, the number of its leg, the iterations of the leg, the iterations of
+# the shot, and the number of legs that met the syndrome.
 SHOT, LEG, ITERATION, TOTAL, SOLUTIONS = range(5)
 NUM_COUNTERS = 5  # The number of rows of LaneState.counter, SHOT to SOLUTIONS.
-# Entries of `progress`: the next shot in the queue, failed shots so far, lanes that hold a shot, and the row of
-# LaneState.posterior that holds the present posteriors.
+# Entries of `progress`: the next shot in the queue, the number of failed shots so far, the number of lanes that hold a
+# shot, and the row of LaneState.posterior that holds the present posteriors.
 CURSOR, FAILED, LIVE, SIDE = range(4)
 NUM_PROGRESS = 4  # The number of entries of `progress`, CURSOR to SIDE.
 _ONE = np.uint32(1)
@@ -101,16 +101,15 @@ class ShotAnswers(NamedTuple):
     converged: NDArray[np.bool_]  # [N]
     iterations: NDArray[np.int32]  # [N]
     weight: FloatArray  # [N]
-    failed_shot: (
-        IntArray  # [B] shots that have failed since the last call; B is at least LANES, or 0 if they are not wanted
-    )
+    # [B] shots that have failed since the last call; B is at least LANES, or 0 if failed shots are not wanted
+    failed_shot: IntArray
     failed_posterior: NDArray[np.float32]  # [B, V]
     failed_syndrome: NDArray[np.uint8]  # [B, M]
 
 
 @fast_kernel
 def run_lanes(checks, strategy, state, queue, answers, progress, sweeps):
-    """Decode until no shot is left, or the queue is empty and more shots will follow, or too many have failed.
+    """Decode until no shot is left, the queue is empty and more shots will follow, or the list of failed shots is full.
 
     Args:
         checks: the code.

@@ -30,13 +30,17 @@ _TENSOR = "weights"  # The name of the only tensor in a file.
 class MemoryNetwork:
     """gamma = d . x + sum_h o_h relu(w_h . x + b_h) + c: the memory of a bit, from the features x [F] of the bit.
 
-    The features are, with signs such that the channel's log ratio is positive: the squashed log ratios of the channel,
-    of the posterior and of the effective prior; the share of the bit's checks that are not met; a number drawn for the
-    bit from [-1, 1], divided by the number of the leg and undivided; and 1 / number of the leg. The relu is leaky.
+    The features are numbered as in `FEATURES`. Their signs are such that the channel's log ratio is positive.
 
-    One network serves all bits, and every feature keeps its meaning if bits, checks or the two values of a bit are
-    permuted. So the decoder is equivariant for any weights, and runs on any code. gamma corresponds to the damping of
-    FE-NBP [Sun21], shared by all edges of a bit; it may be negative.
+    channel, posterior, prior  the squashed log ratios of the channel, the posterior and the effective prior
+    unmet                      the share of the bit's checks that are not met
+    early, draw                a number drawn for the bit from [-1, 1], divided by the number of the leg, and undivided
+    leg                        1 / number of the leg
+
+    The relu is leaky. One network serves all bits, and every feature keeps its meaning if bits, checks or the two
+    values of a bit are permuted. So the network is equivariant for any weights and runs on any code. The drawn numbers
+    follow the numbers of the bits and break ties. The memory gamma corresponds to the damping of FE-NBP [Sun21], shared
+    by all edges of a bit. It may be negative.
 
     Attributes:
         weights: [H+1, F+2] float32; row h is w_h, b_h, o_h, and the last row is d, c, 0.
@@ -57,7 +61,7 @@ class MemoryNetwork:
 
     @classmethod
     def load(cls, name: str) -> MemoryNetwork:
-        """Read the network of a `.safetensors` file, or the shipped one of this name. Neither needs torch."""
+        """Read the network of a `.safetensors` file, or the shipped network of this name. Torch is not needed."""
         shipped = SHIPPED / f"{name}{MODEL_SUFFIX}"
         path = shipped if shipped.is_file() else Path(name)
         if not path.is_file():
@@ -86,11 +90,11 @@ class MemoryNetwork:
         write_bytes(path, len(text).to_bytes(8, "little") + text + rows.tobytes())
 
     def __call__(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Return gamma [..] of features [.., F]. This is the definition; the engines are tested against it."""
+        """Return gamma [..] of features [.., F]. This method is the definition; the engines are tested against it."""
         inner, last = self.weights[:-1].astype(np.float64), self.weights[-1].astype(np.float64)
         hidden = features @ inner[:, :-2].T + inner[:, -2]
-        heard = np.where(hidden > 0, hidden, SLOPE * hidden) @ inner[:, -1]
-        return np.clip(features @ last[:-2] + last[-2] + heard, LOW, HIGH)
+        from_hidden = np.where(hidden > 0, hidden, SLOPE * hidden) @ inner[:, -1]
+        return np.clip(features @ last[:-2] + last[-2] + from_hidden, LOW, HIGH)
 
 
 def _read_network(path: Path) -> MemoryNetwork:

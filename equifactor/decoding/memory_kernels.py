@@ -14,7 +14,7 @@ _WIDE = len(FEATURES) + 2
 
 @inlined
 def chosen_memory(weights, seen, draw, leg):
-    """Return gamma of a bit; `seen` is its channel, posterior, effective prior and share of unmet checks."""
+    """Return gamma of a bit; `seen` holds its channel, posterior, effective prior and share of unmet checks."""
     channel, posterior, prior, unmet = seen
     side = np.float32(-1.0) if channel < 0 else _ONE
     a = abs(channel) / (_SOFT + abs(channel))

@@ -1,9 +1,9 @@
 """Training of the network that chooses memories, by the iterations and the wrong flips of the decoder.
 
-Whether a shot converges depends on its messages in a way that has no useful gradient after dozens of sweeps. So the
-network is trained by evolution strategies: pairs of networks, a small step to either side of the present one, decode
-the same shots, and the network moves towards the better sides. Only shots that the first leg leaves open are used,
-because the network has no effect before that. Every step draws new shots.
+After dozens of sweeps, whether a shot converges has no useful gradient in the weights. So the network is trained by
+evolution strategies. The networks of a pair lie a small step to either side of the present network. All pairs decode
+the same shots, and the present network moves towards the better sides. Only shots that the first leg leaves open are
+used, because the network has no effect before the first leg ends. Every step draws new shots.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.gpu_engine import GpuEngine
     from equifactor.decoding.lane_engine import LaneEngine
 
-_VALIDATION = 10**6  # The seeds of validation shots begin here, apart from those of training shots.
+_VALIDATION = 10**6  # The first seed of validation shots, apart from the seeds of training shots.
 _ROUNDING = 1e-3  # Weights of errors that differ by less than this are equal, in nats. Chosen by hand.
 _KEPT = 0.9  # The share of the running average of networks that each step keeps. Chosen by hand.
 _MOMENTUM = 0.9  # The share of the average gradient that each step keeps, the usual value of Adam.
@@ -74,7 +74,8 @@ def train_memories(
 
     Args:
         models: the codes with their noise.
-        method: the iterations before and between choices of memories; its weights are ignored.
+        method: the settings of the decoder. Its weights, solutions and ordered statistics are ignored, and `legs` of
+            the training settings replaces its legs.
         settings: the settings of the training.
         device: `cpu`, or `cuda` for an NVIDIA GPU.
         time_limit: in seconds.
@@ -92,7 +93,7 @@ def train_memories(
     fixed = [judge.open_shots(_VALIDATION + settings.seed, 2 * settings.shots) for judge in judges]
     average, momentum, square = theta.copy(), np.zeros_like(theta), np.zeros_like(theta)
     best, best_cost, log = theta.copy(), np.inf, []
-    with clock.catch_interrupt(), bar(progress, "training") as report:
+    with clock.govern(), bar(progress, "training") as report:
         for step in range(settings.steps + 1):
             over = step == settings.steps or clock.stopped
             if step % settings.validate == 0 or over:
@@ -125,7 +126,7 @@ def train_memories(
 
 
 class Judge:
-    """The decoders of one model, which measure the cost of networks."""
+    """A judge of networks on one model: its decoders measure the cost of each network."""
 
     def __init__(self, model: ErrorModel, method: LearnedMemoryDecoding, settings: MemoryTraining, device: str) -> None:
         self.method, self.settings = method, settings
@@ -135,7 +136,10 @@ class Judge:
         self.longest = method.iterations + method.legs * method.leg_iterations
 
     def open_shots(self, seed: int, count: int) -> tuple[BoolArray, BoolArray, FloatArray]:
-        """Return shots [N, D] that the first leg leaves open, flips [N, L] and weights [N]; fewer if noise is weak."""
+        """Return shots [N, D] that the first leg leaves open, their flips [N, L] and their weights [N].
+
+        N is `count`, or less if the noise is weak.
+        """
         sampler, found = ShotSampler(self.first.model, seed), []
         first, have = 0, 0
         while have < count and first < 64 * count:
@@ -155,8 +159,9 @@ class Judge:
 
         The cost is the logarithm of the iterations after the first leg, as a share of the largest possible value, plus
         the penalty for faults. Without the logarithm, a few difficult shots would have most of the cost. Wrong flips
-        are a fault only if the errors found are heavier than those that happened. In a small code even the likeliest
-        errors are often wrong, and a network that learned to avoid them by stopping early would fail on larger codes.
+        are a fault only if the errors found are heavier than the errors that happened. In a small code even the
+        likeliest errors are often wrong. A network that learned to avoid them by stopping early would fail on larger
+        codes.
         """
         many = len(theta)
         self.engine.use_networks(theta.astype(np.float32))

@@ -26,7 +26,7 @@ Osd = Literal["none", "0", "cs"]
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingMethod:
-    """The settings that all methods share, which are all based on belief propagation."""
+    """The settings that all methods share. All methods are based on belief propagation."""
 
     name = ""
 
@@ -38,7 +38,7 @@ class DecodingMethod:
     scale: float = option(1.0, "factor of the answers of min-sum; 0 means 1 - 2^-i in iteration i", low=0, high=1)
     memory: float = option(0.0, "share of the last posterior in the effective prior", low=-1, below=1)
     legs: int = option(0, "largest number of further legs, each with memories drawn at random", low=0)
-    leg_iterations: int = option(60, "largest number of iterations of such a leg", low=1)
+    leg_iterations: int = option(60, "largest number of iterations of a further leg", low=1)
     solutions: int = option(1, "legs that must meet the syndrome before the lightest of them is taken", low=1)
     restart: bool = option(True, "whether every leg discards all messages, or only a leg after a solution")
     trust_first: bool = option(False, "whether a shot that the first leg decodes is done, regardless of `solutions`")
@@ -105,7 +105,9 @@ class LearnedMemoryDecoding(DecodingMethod):
 
     name = "learned-memory"
     iterations: int = option(80, "largest number of iterations before memories are chosen for the first time", low=1)
-    memory: float = option(0.15, "share of the last posterior in the effective prior until then", low=-1, below=1)
+    memory: float = option(
+        0.15, "share of the last posterior in the effective prior, in the first leg", low=-1, below=1
+    )
     legs: int = option(600, "largest number of further legs, each with new memories", low=0)
     leg_iterations: int = option(20, "largest number of iterations of a further leg", low=1)
     solutions: int = option(10, "legs that must meet the syndrome before the lightest of them is taken", low=1)
@@ -148,7 +150,7 @@ class OptimalDecoding(RelayDecoding):
         "cs", "ordered statistics for shots that have not converged: none, 0, or cs (single bits and pairs)"
     )
     solver: str = option("branch", "MAP solver that proves or improves the errors found: branch, auto, toulbar2")
-    seconds: float = option(1.0, "time limit of that solver in seconds, for each shot", low=0.0)
+    seconds: float = option(1.0, "time limit of the MAP solver in seconds, for each shot", low=0.0)
 
 
 METHODS: dict[str, type[DecodingMethod]] = {

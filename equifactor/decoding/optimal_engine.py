@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from equifactor.decoding.shot_store import ShotStore
     from equifactor.questions.result import Result
 
-# The solver runs with these shares of the time for a shot, one after the other. It does not know that weights come in
-# steps, so that its bound may be a proof long before it stops. Chosen by hand.
+# The shares of the time for a shot with which the solver runs, one after the other. The solver does not know that
+# weights come in steps, so that its bound may be a proof long before it stops. Chosen by hand.
 _STAGES = (0.05, 0.2, 1.0)
 _BLOCK = 64  # The number of shots that are decoded first and then proven. Chosen by hand.
-_SAME = 1e-6  # Weights that differ by less than this share are equal: log ratios are rounded to single precision.
-_BELOW_STEP = 1.0 - 1e-6  # A gap below this share of a step is smaller than a step in spite of rounding.
+_SAME = 1e-6  # Weights that differ by less than this share are equal, as log ratios are rounded to single precision.
+_BELOW_STEP = 1.0 - 1e-6  # A gap below this share of a step is smaller than a step even after rounding.
 
 
 class OptimalEngine:
-    """Decodes by relay and ordered statistics first, and then each shot by a MAP solver until no likelier errors exist.
+    """An engine that decodes by relay and ordered statistics, and then proves or improves each shot by a MAP solver.
 
     A shot is a model with one factor for each bit and one parity for each check. Its MAP assignment is the likeliest
     set of merged errors, not the likeliest value of an observable. If all errors are equally likely, a bound that
@@ -61,7 +61,7 @@ class OptimalEngine:
         return float(2.0 * size[0] if (self.problem.degrees % 2 == 1).all() else size[0])
 
     def prepare(self, store: ShotStore) -> None:
-        """Load the compiled kernels of the first decoder and of the MAP solver, by a shot of one error."""
+        """Load the compiled kernels of the first decoder and of the MAP solver, by solving a shot of one error."""
         self.first.prepare(store)
         if not self.is_prepared and self.problem.num_bits and self.method.seconds > 0.0:
             check = row_of(self.problem.check_ptr)[self.problem.bit_of_edge == 0]
@@ -69,7 +69,7 @@ class OptimalEngine:
         self.is_prepared = True
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
-        """Decode the shots of the store; `proven` marks those for which no likelier errors exist.
+        """Decode the shots of the store; `proven` marks the shots for which no likelier errors exist.
 
         When the clock stops, the shots that have begun keep the errors of the first decoder, which are not proven.
         """
@@ -98,10 +98,11 @@ class OptimalEngine:
                 report(first + n + 1)
 
     def _prove_by_covering(self, store: ShotStore, first: int, syndromes: BoolArray) -> None:
-        """Mark shots whose errors reach a lower bound on the weight of any errors that touch all fired checks.
+        """Mark shots whose errors reach a lower bound on the weight of all sets of errors that touch every fired check.
 
-        Every fired check contains an error. If an error divides its weight among its fired checks, each fired check
-        gets at least the smallest share that any of its bits would give it. The bound is the sum of these shares.
+        Every fired check contains an error. Let each error divide its weight equally among its fired checks. Then a
+        fired check gets at least the smallest share that any of its bits would give. The bound is the sum of these
+        smallest shares.
         """
         p = self.problem
         if store.ratios is not None or p.ratio.min(initial=np.inf) <= 0.0 or not p.num_bits:
@@ -134,7 +135,7 @@ class OptimalEngine:
             if found < known - slack:
                 known = found
                 self._keep(store, shot, np.asarray(result.assignment), least + found)
-            bound = -np.inf if result.upper_bound is None else -result.upper_bound  # No errors weigh less.
+            bound = -np.inf if result.upper_bound is None else -result.upper_bound  # A lower bound on the weight.
             is_best = result.status in (Status.EXACT, Status.OPTIMAL) or known - bound < max(slack, step * _BELOW_STEP)
             store.proven[shot] = np.isfinite(known) and is_best
             if store.proven[shot] or clock.stopped:

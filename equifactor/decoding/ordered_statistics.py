@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 
 
 class OrderedStatistics:
-    """Decodes shots by linear algebra, the bits most likely in error first. Meets every syndrome that can be met."""
+    """A decoder by linear algebra that takes the bits most likely in error first.
+
+    It meets every syndrome that can be met.
+    """
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
         from equifactor.decoding.osd_kernels import Columns
 
         self.problem = problem
         self.pairs = method.osd_order if method.osd == "cs" else -1
-        self.rank = (
-            problem.num_bits
-        )  # An upper bound of the rank of the checks, until the first shot has determined it.
+        # An upper bound of the rank of the checks, until the first shot has determined the rank.
+        self.rank = problem.num_bits
         bit_ptr, check_of_edge = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
         self.columns = Columns(problem.num_checks, bit_ptr, check_of_edge)
 
     def prepare(self, store: ShotStore) -> None:
-        """Load the compiled loops, by a call without shots."""
+        """Load the compiled loops by a call without shots."""
         p, rank = self.problem, self.rank
         none, reals = np.zeros(0, np.int64), np.zeros((0, p.num_bits), np.float32)
         self.decode(store, none, reals, np.zeros((0, p.num_checks), np.uint8))

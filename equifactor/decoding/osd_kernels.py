@@ -1,10 +1,11 @@
 # mypy: ignore-errors
 """Ordered statistics: linear algebra over 0 and 1, 64 rows to a word, one shot after the other.
 
-Bits are taken in decreasing order of how likely they are in error, and the first independent ones become *pivots*: for
-any choice of the other bits, the pivots can be set so that the syndrome is met. The check matrix itself is never
-reduced. Instead the kernels keep the product T [M, M] of all row operations, column by column. The reduced column of a
-bit is the sum of the columns of T at its few checks, and a row operation changes only columns of T with a one there.
+Bits are taken in decreasing order of the probability that they are in error. The first independent bits become
+*pivots*: for any choice of the other bits, the pivots can be set so that the syndrome is met. The check matrix itself
+is never reduced. Instead the kernels keep the product T [M, M] of all row operations, column by column. The reduced
+column of a bit is the sum of the columns of T at its few checks. A row operation changes only the columns of T that
+have a one in the row of the new pivot.
 """
 
 from typing import NamedTuple
@@ -47,8 +48,8 @@ def reprocess(columns, statistics, rank, pairs):
         columns: the code.
         statistics: the shots.
         rank: the rank of the checks, at which elimination ends; V if it is not known.
-        pairs: -1 leaves all bits that are not pivots at 0; otherwise each of them is tried alone, and the first `pairs`
-            of them are tried in pairs.
+        pairs: -1 leaves all bits that are not pivots at 0. Otherwise each bit that is not a pivot is tried alone, and
+            the first `pairs` of these bits are tried in pairs.
 
     Returns:
         The rank found.
@@ -188,7 +189,7 @@ def _fill_table(gain, table):
 
 @kernel
 def _gain(table, column):
-    """Return the sum of the gains of the ones of a column, byte by byte."""
+    """Return the sum of the gains of the rows in which a column has a one, byte by byte."""
     total = 0.0
     for w in range(len(column)):
         word = column[w]

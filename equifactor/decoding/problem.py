@@ -1,4 +1,4 @@
-"""The problem that a decoder solves: the undecided bits, the checks between them, and what is known beforehand."""
+"""The problem that a decoder solves: the undecided bits, their checks, and the errors that are known beforehand."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ class DecodingProblem:
     """
 
     model: ErrorModel
-    error_of_bit: (
-        IntArray  # [V] the error of a bit that is closest to probability 1/2, so that it is changed most easily
-    )
+    error_of_bit: IntArray  # [V] the error of a bit with the probability closest to 1/2: the cheapest error to change
     errors_without_bits: NDArray[np.uint8]  # [E] the likeliest errors if no bit is set
     ratio: FloatArray  # [V] ln (1-p)/p of the merged error
     detector_of_check: IntArray  # [M]
@@ -36,8 +34,8 @@ class DecodingProblem:
     bit_of_edge: IntArray  # [E] ascending in every check
     observable_ptr: IntArray  # [L+1]
     observable_bits: IntArray
-    certain_syndrome: BoolArray  # [D] the detectors that the merged errors flip that are known to have happened
-    certain_flips: BoolArray  # [L] the observables that they flip
+    certain_syndrome: BoolArray  # [D] the detectors flipped by the merged errors that are known to have happened
+    certain_flips: BoolArray  # [L] the observables flipped by these errors
 
     @classmethod
     def of(cls, model: ErrorModel, *, merge: bool = True) -> DecodingProblem:
@@ -86,7 +84,7 @@ class DecodingProblem:
     def syndromes(self, shots: BoolArray) -> tuple[NDArray[np.uint8], BoolArray]:
         """Return the syndromes of shots [C, D], packed [C, ceil(M/8)], and [C] whether bits can explain the shot.
 
-        They cannot if a detector has fired that no bit flips.
+        Bits cannot explain a shot in which a detector that no bit flips has an unexpected value.
         """
         left = shots ^ self.certain_syndrome
         unseen = np.ones(self.model.num_detectors, bool)
@@ -106,8 +104,8 @@ def _likeliest_members(
 ) -> tuple[NDArray[np.uint8], IntArray]:
     """Return the likeliest errors [E] with an odd number in the groups `happened` and an even number in the others.
 
-    Each error has its likelier value. If the number in a group then has the wrong parity, the error closest to
-    probability 1/2 changes its value. These errors are returned as well, one for each group.
+    Each error takes its likelier value. If the number of errors in a group then has the wrong parity, the error of the
+    group with the probability closest to 1/2 changes its value. Return also this error of each group [groups].
     """
     order = np.lexsort((-np.minimum(priors, 1.0 - priors), group))
     flexible = order[ptr_of(np.bincount(group, minlength=num_groups))[:-1]] if num_groups else order
@@ -120,6 +118,6 @@ def _likeliest_members(
 
 
 def transposed(ptr: IntArray, columns: IntArray, num_columns: int) -> tuple[IntArray, IntArray]:
-    """Return the rows of each column, ascending: pointer [num_columns+1] and rows."""
+    """Return the rows of each column in ascending order: pointers [num_columns+1] and rows."""
     order = np.argsort(columns, kind="stable")
     return ptr_of(np.bincount(columns, minlength=num_columns)), row_of(ptr)[order]

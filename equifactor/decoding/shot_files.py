@@ -25,7 +25,8 @@ def shot_format(path: PathLike, given: str | None) -> str:
     if name not in SHOT_FORMATS:
         where = label(path)
         raise OptionError(
-            f"{where}: the format of shots must be {' or '.join(SHOT_FORMATS)}. Name it, or give the file its suffix."
+            f"{where}: the format of shots must be {' or '.join(SHOT_FORMATS)}. Name the format, or give the file its "
+            "suffix."
         )
     return name
 
@@ -38,7 +39,8 @@ def read_shots(path: PathLike, width: int, format: str) -> NDArray[np.uint8]:
     if format == "b8":
         if not size or len(content) % size:
             raise FormatError(
-                f"{where}: a shot of {width} bits takes {size} bytes, and the file has {len(content)} bytes."
+                f"{where}: a shot of {width} bits takes {size} bytes, and the file has {len(content)} bytes, which is "
+                "not a whole number of shots."
             )
         return np.frombuffer(content, np.uint8).reshape(-1, size)
     lines = np.frombuffer(content.replace(b"\r", b"").strip(b"\n"), np.uint8)
@@ -57,7 +59,7 @@ def read_shots(path: PathLike, width: int, format: str) -> NDArray[np.uint8]:
 
 
 def format_shots(bits: BoolArray, format: str) -> bytes:
-    """Return the content of a file of bits [N, width]."""
+    """Return bits [N, width] as the content of a file."""
     if format == "b8":
         return np.packbits(bits, axis=1, bitorder="little").tobytes()
     text = np.full((bits.shape[0], bits.shape[1] + 1), ord("\n"), np.uint8)
@@ -66,7 +68,7 @@ def format_shots(bits: BoolArray, format: str) -> bytes:
 
 
 def _content(path: PathLike, where: str) -> bytes:
-    """Read all bytes. Only the name tells whether they are compressed, because any bytes may be shots."""
+    """Read all bytes. Only the name of a file tells whether it is compressed, because any bytes may be shots."""
     if str(path).lower().endswith(COMPRESSIONS):
         return b"".join(read_chunks(path, 2**24))
     try:

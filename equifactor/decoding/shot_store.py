@@ -45,7 +45,8 @@ class ShotStore:
             last = min(first + CHUNK, self.count)
             packed, self.explicable[first:last] = self.problem.syndromes(self.source(first, last))
             own = common if self.ratios is None else self.ratios[first:last]
-            yield first, packed, own, last < self.count
+            # The kernels would be compiled a second time for an array of another layout.
+            yield first, np.ascontiguousarray(packed), own, last < self.count
 
     def part(self, first: int, last: int) -> ShotStore:
         """Return the shots from first to last - 1 as a store of their own; answers are written to both stores."""
@@ -68,10 +69,10 @@ class ShotStore:
 
 
 def shot_source(shots: ArrayLike, model: ErrorModel, packed: bool) -> tuple[Callable[[int, int], BoolArray], int]:
-    """Return a function that unpacks shots a to b [b - a, D], and the number of shots.
+    """Return a function that unpacks shots a to b - 1 [b - a, D], and the number of shots.
 
-    If the model keeps only some detectors, shots may hold all of them. Raises `ModelError` if the array does not hold
-    shots.
+    If the model keeps only some detectors, shots may hold all detectors. Raises `ModelError` if the array does not
+    hold shots.
     """
     array = read_array("shots", shots)
     kept = model.kept_detectors
@@ -82,7 +83,7 @@ def shot_source(shots: ArrayLike, model: ErrorModel, packed: bool) -> tuple[Call
     if array.ndim != 2 or array.shape[1] not in widths or array.dtype.kind not in ("u" if packed else "buif"):
         form = "bytes of 8 detectors each (uint8)" if packed else "detectors (bool)"
         looks_packed = array.dtype == np.uint8 and array.shape[1:] in [(-(-count // 8),) for count in counts]
-        hint = " These look packed: pass packed=True." if looks_packed and not packed else ""
+        hint = " The shots look packed: pass packed=True." if looks_packed and not packed else ""
         raise ModelError(
             f"shots must be an array {' or '.join(f'[N, {width}]' for width in widths)} of {form}, found "
             f"{array.dtype} {list(array.shape)}.{hint}"
@@ -101,7 +102,7 @@ def shot_source(shots: ArrayLike, model: ErrorModel, packed: bool) -> tuple[Call
         if packed:
             rows = np.unpackbits(rows, axis=1, bitorder="little", count=count).astype(bool)
         elif rows.dtype != bool and not ((rows == 0) | (rows == 1)).all():
-            raise ModelError(f"Shots {first} to {last} hold numbers other than 0 and 1.")
+            raise ModelError(f"Shots {first} to {last - 1} hold numbers other than 0 and 1.")
         return np.asarray(rows if kept is None or count == len(kept) else rows[:, kept], bool)
 
     return take, len(array)

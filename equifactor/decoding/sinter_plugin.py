@@ -1,4 +1,4 @@
-"""Decoders for Sinter, `sinter collect --custom_decoders_module_function "equifactor.decoding:sinter_decoders"`."""
+"""Decoders for Sinter: `sinter collect --custom_decoders_module_function "equifactor.decoding:sinter_decoders"`."""
 
 from __future__ import annotations
 

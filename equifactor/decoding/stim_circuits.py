@@ -14,8 +14,8 @@ from equifactor.decoding.dem_text import MAX_DEPTH, parse_dem
 if TYPE_CHECKING:
     from equifactor.decoding.error_model import ErrorModel
 
-_NUMBERS_PER_QUBIT = 8  # Stim needs 64 bytes for a qubit.
-_MAX_REASON = 300  # Characters of an error of Stim that are shown at most. Chosen by hand.
+_NUMBERS_PER_QUBIT = 8  # The memory that Stim needs for a qubit, 64 bytes, in numbers of 8 bytes.
+_MAX_REASON = 300  # The largest number of characters of an error of Stim that are shown. Chosen by hand.
 _ANNOTATIONS = ("DETECTOR", "OBSERVABLE_INCLUDE", "SHIFT_COORDS", "QUBIT_COORDS", "TICK", "MPAD")
 _SEEN_BY = {"X": "Z_ERROR", "Z": "X_ERROR"}  # The errors that flip detectors of a basis.
 
@@ -30,7 +30,7 @@ def stim_module() -> Any:
 
 
 def model_of_circuit(text: str, where: str = "<circuit>", basis: str | None = None) -> ErrorModel:
-    """Return the error model of a circuit, given as text; with a basis, only with the detectors of that basis."""
+    """Return the error model of the text of a circuit. With a basis, the model has only the detectors of that basis."""
     stim = stim_module()
     _check_depth(text, where)
     try:
@@ -78,9 +78,9 @@ def _expanded_size(circuit: Any) -> int:
 def detectors_of_basis(circuit: Any, basis: str) -> list[int]:
     """Return the detectors of a CSS circuit that errors of the other basis on its data qubits can flip, ascending.
 
-    If every check is X or Z throughout, the code can be decoded one kind at a time: Z errors flip X checks. The circuit
-    is run without its noise, with such an error on a data qubit after every operation on it. Data qubits are those that
-    are measured at the end and less often than the others.
+    If every check is either X or Z throughout, the code can be decoded one kind at a time: Z errors flip X checks. This
+    function removes the noise of the circuit and adds an error of the other basis after every operation on a data
+    qubit. Data qubits are the qubits that are measured at the end and less often than the others.
     """
     if basis not in _SEEN_BY:
         raise OptionError(f"The basis must be X or Z, found {basis!r}.")

@@ -1,4 +1,4 @@
-"""Rotated surface codes as error models at code capacity (noise on data only), a family with a threshold."""
+"""Rotated surface codes, a family of codes with a threshold, as error models at code capacity (noise on data only)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from equifactor.generators.argument_checks import whole
 def surface_code(distance: int, prior: float) -> ErrorModel:
     """Return the X errors on the data qubits of a rotated surface code, each with probability `prior`.
 
-    The distance d is odd; the code has d^2 qubits and (d^2 - 1)/2 Z checks, and its observable is the Z logical
-    operator. Below a threshold near 10 % a larger code is better.
+    The distance d is odd. The code has d^2 qubits and (d^2 - 1)/2 Z checks, and its observable is the Z logical
+    operator. If `prior` is below a threshold near 10 %, a larger code is better.
 
     >>> import equifactor as ef
     >>> ef.decoding.surface_code(5, 0.05)
@@ -23,8 +23,8 @@ def surface_code(distance: int, prior: float) -> ErrorModel:
     if d % 2 == 0:
         raise OptionError(f"distance must be odd, found {d}.")
     checks = []
-    # A plaquette has a qubit at each corner that lies in the square. Z plaquettes alternate with X plaquettes; at the
-    # border there are Z plaquettes above and below the square, and X plaquettes to the left and right of it.
+    # A plaquette has a qubit at each corner that lies in the square. Z plaquettes alternate with X plaquettes. At the
+    # border, Z plaquettes lie above and below the square, and X plaquettes to its left and right.
     for row in range(d + 1):
         for column in range(1, d):
             if (row + column) % 2 == 1:

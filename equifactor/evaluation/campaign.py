@@ -75,7 +75,7 @@ def evaluate(
         processes: the number of processes that run at the same time. Times are comparable only if each has a core.
         cluster: the address of a Dask scheduler (`tcp://host:8786`) or its scheduler file. Its workers do the runs, and
             `processes` is ignored. Rows are stored only here, so none is lost if a worker or the scheduler dies.
-        memory_limit: GiB per process (on Linux); 0 means no limit.
+        memory_limit: GiB per process (on Linux), at least 0.3; 0 means no limit.
         reuse: whether to use finished rows of other versions of the code too.
         reference: the source of the right answers. "file" uses the answers that came with the models. The text form of
             a solver, such as "exact", computes the answers first and saves them with the other rows; an instance has no
@@ -103,12 +103,12 @@ def _read_instances(given: object) -> list[Instance]:
     if isinstance(given, (str, Path)):
         return collection(given)
     items: list[Any] | None = [given] if isinstance(given, (Instance, FactorGraph)) else as_list(given)
-    wrong = given if items is None else next((i for i in items if not isinstance(i, Instance)), None)
-    if items is None or wrong is not None:
+    wrong = [given] if items is None else [i for i in items if not isinstance(i, Instance)]
+    if items is None or wrong:
         raise OptionError(
             "evaluate reads models from files. Pass a folder, or a list of its models from "
-            f"equifactor.data.collection(FOLDER); found {brief(wrong)}. Save a graph with equifactor.write_graph, or "
-            "compare solvers on it with equifactor.compare(graph, solvers)."
+            f"equifactor.data.collection(FOLDER); found {brief(wrong[0])}. Save a graph with equifactor.write_graph, "
+            "or compare solvers on it with equifactor.compare(graph, solvers)."
         )
     return items
 

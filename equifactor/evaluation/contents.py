@@ -25,8 +25,8 @@ def content_of(instance: Instance) -> str:
     """Return a hash of the decompressed model and evidence: `g.uai` and `g.uai.gz` with equal text are one model.
 
     The text of another format is another model, because `.lg` files hold logarithms of what `.uai` files hold.
-    A file that cannot be read is identified by its path and the error. The cost is that of reading the files once,
-    which takes a small part of the time of parsing the model.
+    A file that cannot be read is identified by its path and the error. The files are read once, which takes a small
+    part of the time of parsing the model.
     """
     try:
         evidence = "none" if instance.evidence_path is None else file_content(instance.evidence_path)

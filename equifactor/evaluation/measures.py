@@ -16,8 +16,8 @@ The score is 100 (1 - Err / Err_trivial), and at least 0. The trivial answers ar
     MAP   greedy: variables in file order, each in its best state given the variables before it, with larger tables
           maximised over the open variables; if this has probability zero, Err_trivial is |best log-score|
 
-The trivial solver of the competition for PR and MAP is not published, only its values, so PR and MAP scores cannot be
-compared with the results of the competition. docs/evaluate.md compares the two trivial answers.
+For PR and MAP the competition published the values of its trivial solver, but not the solver. So PR and MAP scores
+cannot be compared with the results of the competition. docs/evaluate.md compares the two trivial answers.
 """
 
 from __future__ import annotations

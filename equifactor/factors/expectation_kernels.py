@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""Expected logs of factors of any kind under independent variables, as mean field asks for them.
+"""Expected logs of factors of any kind under independent variables, as mean field needs them.
 
-A factor keeps sums over its slots, which a slot can leave and join: the distribution of a number of literals, the logs
-of a product. So the answer for one slot costs O(1); for a count it costs the likely numbers. Every sweep computes the
-sums again, so that rounding does not pile up.
+A factor keeps sums over its slots, such as the distribution of a number of literals or the log of a product. A slot can
+leave these sums and join them again. So an expectation at one slot costs O(1), or for a count as many steps as there
+are likely numbers. Every sweep computes the sums again, so that rounding does not accumulate.
 
 An expectation has two parts, as for tables: the mean of the logs above zero, and the probability of zeros. This
 probability is exactly 0 where no zero is possible, which follows from the possible states and not from rounded numbers.
@@ -40,7 +40,7 @@ from equifactor.kernels.jit import fast_kernel
 class FieldSums(NamedTuple):
     """The sums of all factors that keep some."""
 
-    ptr: IntArray  # [F+1] where those of each factor begin
+    ptr: IntArray  # [F+1] where the sums of each factor begin
     sums: FloatArray
     zeros_before: IntArray  # [T+1] how many log values before each are -inf
     knots: FloatArray  # see `noisy_or_expectation_kernels`
@@ -91,7 +91,7 @@ def join_slot(factors, slots, finite, zero, rows, field, p, s, q, way):
 
 @fast_kernel
 def expect_structured(factors, slots, finite, zero, rows, field, p, s, q, gain, harm):
-    """Add to gain and harm what factor p is expected to give and to violate, at each state of its slot s.
+    """Add the expected logs of factor p to gain and its expected zeros to harm, at each state of its slot s.
 
     Args:
         factors: [F+1, 2] as in `Layout`.

@@ -1,15 +1,16 @@
 # mypy: ignore-errors
 """All outgoing messages of one factor, in one pass over its table.
 
-Everything lives in full-length vectors over the edge states [S]: the current messages `msg`, what the factor receives
-`q`, what it sends `out`. For the sum semiring messages leave the log domain relative to their largest entry, are
-multiplied into the scaled table, and return: d exps and logs per message instead of one per table entry. What could
-underflow on the way (tables wider than LINEAR_RANGE, messages spread wider than the threshold) takes the slow path in
-the log domain, so the result is the same to rounding for all input. True zeros are -inf throughout.
+Messages are full-length vectors over the edge states [S]: `msg` are the current messages, `q` those that a factor
+receives, and `out` those that it sends. For the sum semiring messages leave the log domain relative to their largest
+entry, are multiplied into the scaled table, and return. This takes d exps and logs per message instead of one per table
+entry. Numbers could underflow on the way in tables wider than LINEAR_RANGE, or if messages spread wider than the
+threshold. These factors take the slow path in the log domain, so the result is the same to rounding for all input. True
+zeros are -inf throughout.
 
 The functions are inlined into the schedules: a call between kernels passes seven words per array and counts its
-references, which costs several times the work of a binary factor. They take arrays one by one: as fields of records,
-whose references are counted at every use, sweeps of the max semiring took twice as long on a grid of 90,000 variables.
+references, which costs several times the work of a binary factor. They take arrays one by one. The references of fields
+of a record are counted at every use: sweeps of the max semiring took twice as long on a grid of 90,000 variables.
 """
 
 import math
@@ -22,10 +23,9 @@ from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
 from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 
-SPREAD = 350.0  # The log range of messages, in nats, that times a table of range 300 stays a normal number.
-MARGIN = (
-    40.0  # In nats: e^-40 is far below rounding, so that a flushed entry is negligible beside one this much larger.
-)
+SPREAD = 350.0  # Messages of this log range, in nats, times a table of range 300 stay normal numbers.
+# In nats. e^-40 is far below rounding, so an entry that was flushed to zero is negligible beside one this much larger.
+MARGIN = 40.0
 
 
 class MessageState(NamedTuple):
@@ -34,10 +34,10 @@ class MessageState(NamedTuple):
     msg: FloatArray  # [S] factor-to-variable log messages
     total: FloatArray  # [X] sum of the finite messages into each variable state
     zeros: IntArray  # [X] number of -inf messages into each variable state
-    q: FloatArray  # [S] scratch: what factors receive
-    out: FloatArray  # [S] scratch: what factors send
+    q: FloatArray  # [S] scratch: the messages that factors receive
+    out: FloatArray  # [S] scratch: the messages that factors send
     at: IntArray  # [arity] scratch: the edge state of each slot's current digit
-    before: FloatArray  # [arity + 1] scratch: the product of what earlier slots receive
+    before: FloatArray  # [arity + 1] scratch: the product of the messages to earlier slots
 
 
 def message_state(msg: FloatArray, layout: Layout) -> MessageState:
@@ -59,7 +59,7 @@ def message_state(msg: FloatArray, layout: Layout) -> MessageState:
 
 @fast_kernel
 def add_up(edges, msg, total, zeros):
-    """Fill total and zeros [X] from scratch, which removes what rounding has added; whether any zero was met."""
+    """Fill total and zeros [X] from scratch, which removes rounding errors; return whether any message is zero."""
     total[:] = 0.0
     zeros[:] = 0
     any_zero = False
@@ -105,8 +105,8 @@ def receive_all(slots, first, last, msg, total, zeros, q):
 def update_factor(factors, slots, log_phi, phi, maxima, wide, p, msg, total, zeros, q, out, at, before):
     """Fill `out` at the slots of factor p with its log messages.
 
-    Which semiring it is, is decided when a kernel is compiled: `phi` is None for maxima, and `maxima` None for sums.
-    There are two of them since Numba leaves out what a test for None rules out only where the value is None.
+    The semiring is decided when a kernel is compiled: `phi` is None for maxima, and `maxima` is None for sums. Both
+    arguments are needed, because Numba drops the code behind a test for None only if the value is None.
     """
     if maxima is not None:
         update_max(factors, slots, log_phi, p, msg, total, zeros, q, out, at, before)
@@ -298,7 +298,7 @@ def step(slots, first, arity, at):
 
 @inlined
 def with_messages(value, values, at, arity, left_out):
-    """Return a table entry plus the edge-state `values` [S] of its digits, without slot `left_out` (-1: of all)."""
+    """Return a table entry plus the edge-state `values` [S] of its digits, without slot `left_out` (-1: all slots)."""
     for j in range(arity):
         value += values[at[j]] if j != left_out else 0.0
     return value

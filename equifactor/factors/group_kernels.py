@@ -2,8 +2,8 @@
 """Messages of all structured factors of a batch at once: long loops over edge states, which the compiler vectorises.
 
 The update of one factor at a time spends more time on the call than on a parity of six bits. Exponentials and logs run
-over all factors of a kind in one loop each. Factors whose messages are too small for linear numbers, or beyond what the
-quick maxima take, are left to the update of one factor in logs.
+over all factors of a kind in one loop each. Factors whose messages are too small for linear numbers, and factors that
+the quick maxima do not cover, are left to the update of one factor in logs.
 """
 
 import numpy as np
@@ -27,8 +27,8 @@ from equifactor.kernels.jit import fast_kernel
 def update_all_structured(factors, slots, log_phi, phi, rows, msg, total, zeros, q, out, is_max):
     """Fill `out` with the normalised log messages of all structured factors; q is scratch.
 
-    phi [T] are linear values, the largest of each factor 1, which only sums read; rows are the fields of `KindRows`,
-    and the other arguments are those of `update_structured`.
+    phi [T] are linear values, the largest of each factor 1; only sums read them. rows are the fields of `KindRows`. The
+    other arguments are those of `update_structured`.
     """
     kind, num_factors = rows[KIND], len(factors) - 1
     begin = rows[NUM_TABLES]
@@ -108,19 +108,19 @@ def _update_chains(
 
 @fast_kernel
 def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, zeros, q, out, is_max):
-    """Fill `out` with the normalised log messages of factors `begin` to `end`, which are of one of the three kinds.
+    """Fill `out` with the normalised log messages of factors `begin` to `end`: noisy-ors, counts or sparse tables.
 
     Args:
         begin: the first factor.
-        end: the factor behind the last.
+        end: the factor after the last.
         factors: as in `Layout`.
         slots: as in `Layout`.
         log_phi: [T] the log values of all factors.
         phi: [T] linear values, the largest of each factor 1; not read in the max semiring.
         rows: the fields of `KindRows`.
         msg: [S] messages to the variables.
-        total: [X] sums of the finite ones.
-        zeros: [X] numbers of the others.
+        total: [X] sums of the finite messages.
+        zeros: [X] numbers of the messages that are -inf.
         q: [S] scratch.
         out: [S] the output.
         is_max: the semiring.
@@ -147,7 +147,7 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
     for p in range(begin, end):
         longest = max(longest, factors[p + 1, SLOT] - factors[p, SLOT])
     scratch = np.empty(longest + 1)
-    left = np.zeros(end - begin, np.bool_)  # those for the update in logs
+    left = np.zeros(end - begin, np.bool_)  # the factors left to the update in logs
     for p in range(begin, end):
         if empty:
             left[p - begin] = True
@@ -177,7 +177,7 @@ def _update_linear(begin, end, factors, slots, log_phi, phi, rows, msg, total, z
         left[p - begin] = least < LEAST
     if not is_max and not empty:
         for p in range(begin, end):
-            if left[p - begin]:  # What was not written may be NaN.
+            if left[p - begin]:  # The messages of this factor were not written and may be NaN.
                 for n in range(slots[factors[p, SLOT], MSG], _end_of(p, factors, slots)):
                     put(out, n, 1.0)
         to_logs(m, stop, out)
@@ -201,7 +201,10 @@ def _end_of(p, factors, slots):
 
 @fast_kernel
 def _to_linear(m, stop, q):
-    """Replace q[m:stop], at most 0 each, by exponentials; too small ones become zero, which `LEAST` makes up for."""
+    """Replace q[m:stop], at most 0 each, by exponentials.
+
+    Too small ones become zero. Where this matters, a message falls below `LEAST`, and the factor is updated in logs.
+    """
     for x in range(m, stop):
         v = get(q, x)
         e = exp_(max(v, MIN_EXP))

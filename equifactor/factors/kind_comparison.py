@@ -35,7 +35,7 @@ class KindComparison:
         return kind.tables(rows)
 
     def restated(self, rows: FactorRows) -> FactorRows:
-        """Return the same factors, those that another kind can state as factors of that kind."""
+        """Return the same factors; a factor that another kind can state becomes a factor of that kind."""
         return rows
 
     def encode(

@@ -1,11 +1,11 @@
 # mypy: ignore-errors
 """Single-variable moves through structured factors: their words, their values, and what a move changes.
 
-`kinds` is a `KindMoves` as a plain tuple, or None in a graph of tables. Which of the two it is decides, when a kernel
-is compiled, what `add_kinds`, `move_kinds` and `look` are: nothing at all for a graph of tables.
+`kinds` is a `KindMoves` as a plain tuple, or None in a graph of tables. When a kernel is compiled, the type of `kinds`
+decides what `add_kinds`, `move_kinds` and `look` do: nothing at all in a graph of tables.
 
-Clauses are kept in `state.kept` move by move, since few of their variables notice a move. The values of other kinds are
-looked up when a variable is visited, which costs as much as the factors around it, however long these are.
+Every move updates the values of clauses in `state.kept`, since it changes few of them. The values of other kinds are
+looked up when a variable is visited, at a cost of O(1) for each factor around it, at any arity.
 """
 
 from numba import types
@@ -28,7 +28,7 @@ KIND, VALUE, KEY = 0, 1, 2  # columns of `factors`
 
 @inlined
 def held(labels, turn, x):
-    """Return what state x counts for in the words of a factor."""
+    """Return the number by which state x enters the words of a factor."""
     return x ^ turn if turn < 2 else labels[turn - 2 + x]
 
 
@@ -128,7 +128,7 @@ def _move_kinds(arrays, state, i, b):
 
 
 def look(arrays, state, i):
-    """Bring `state.local` of variable i up to date, which moves of others leave behind; call it before reading.
+    """Bring `state.local` of variable i up to date. Moves of other variables do not, so call it before reading.
 
     It does nothing in a graph of tables, where `kept` is `local`.
     """

@@ -1,4 +1,4 @@
-"""The numbers of the kinds that compiled kernels know; they follow from the table of kinds and are constants there."""
+"""The numbers of the kinds that compiled kernels know, from the table of kinds; kernels use them as constants."""
 
 from equifactor.graph.kinds import kind_number
 

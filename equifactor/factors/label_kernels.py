@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """The places of labels, which Potts and truncated linear factors share.
 
-`places` goes along with the labels of a factor: for Potts the state of the other variable with the same label (-1 if
-it is missing), for truncated linear factors the states of a variable by growing label.
+`places` has one number for each label of a factor. For Potts it is the state of the other variable with the same label,
+-1 if it is missing. For truncated linear factors `places` lists the states of a variable by growing label.
 """
 
 import numpy as np
@@ -20,8 +20,10 @@ def label_places(factors, slots, which, is_potts, word_ptr, words, places):
         first, second = words[word : word + d0], words[word + d0 : word + d0 + d1]
         by_first, by_second = np.argsort(first), np.argsort(second)
         if not is_potts:
-            places[word : word + d0] = by_first
-            places[word + d0 : word + d0 + d1] = by_second
+            for x in range(d0):  # loops, because assigning slices takes 1 s longer to compile
+                places[word + x] = by_first[x]
+            for y in range(d1):
+                places[word + d0 + y] = by_second[y]
             continue
         places[word : word + d0 + d1] = -1
         y = 0

@@ -1,7 +1,7 @@
 """What factors over two variables of labelled states share: Potts and truncated linear factors.
 
-Their words are the labels of the first variable's states, then those of the second's. Labels are the states themselves
-at first; when states are renumbered or struck out, labels move along, and the factor stays what it is.
+Their words are the labels of the first variable's states, then those of the second's. At first the labels are the
+states themselves. When states are renumbered or struck out, the labels move along, and the factor stays the same.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LabelPair(StructuredFactor):
         """Require two variables, their labels, and the values."""
         if np.any(rows.arity != 2):
             n = int(np.argmax(rows.arity != 2))
-            return n, f"a {cls.kind} factor is over 2 variables, found {rows.arity[n]}"
+            return n, f"A {cls.kind} factor is over 2 variables, found {rows.arity[n]}."
         wrong = number_of_values(rows, np.full(rows.num_factors, cls.num_values), f"log values of a {cls.kind} factor")
         if wrong:
             return wrong
@@ -84,7 +84,7 @@ class LabelPair(StructuredFactor):
             return int(np.argmax(bad)), f"A {cls.kind} factor needs one label for each state of both variables."
         if np.any(rows.words < 0):
             w = int(np.argmax(rows.words < 0))
-            return int(np.searchsorted(rows.word_ptr, w, side="right")) - 1, "labels are whole numbers from 0 on"
+            return int(np.searchsorted(rows.word_ptr, w, side="right")) - 1, "Labels must be whole numbers >= 0."
         return None
 
     @classmethod
@@ -133,7 +133,7 @@ class LabelPair(StructuredFactor):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """Return the table over both variables, always."""
+        """Return True for every factor: its table over both variables takes its place."""
         return np.ones(rows.num_factors, bool)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.factors.lowering import LoweredBuilder
-from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.graph.factor_rows import FactorRows, by_kind, joined
 from equifactor.graph.kinds import has_kernels, kind_class, kinds_with
 from equifactor.graph.marginals import Marginals
@@ -35,23 +35,23 @@ class LoweredGraph:
 
     @property
     def num_auxiliary(self) -> int:
-        """How many variables were added."""
+        """The number of auxiliary variables."""
         return self.graph.num_vars - self.original.num_vars
 
     @cached_property
     def _tables(self) -> IntArray:
-        """[t] the log values of the original that are entries of tables; here they come first, in the same order."""
+        """[t] the places of the original's table entries in its log values; in `graph` they come first, in order."""
         s = self.original.structure
         return picked(s.table_ptr, np.flatnonzero(s.is_table))[1]
 
     def with_tables(self, log_phi: FloatArray) -> FloatArray:
-        """Return all log values for other tables of the original, in its log values [T]; other factors keep theirs."""
+        """Return the log values of `graph` with the table entries of `log_phi` [T], log values of the original."""
         values = self.graph.log_phi.copy()
         values[: len(self._tables)] = log_phi[self._tables]
         return values
 
     def of_tables(self, entries: FloatArray) -> FloatArray:
-        """Return [T] the numbers of entries that are table entries of the original; 0 for structured factors."""
+        """Return [T] the values of `entries`, one per entry of `graph`, at the original's tables; 0 elsewhere."""
         found = np.zeros(len(self.original.log_phi))
         found[self._tables] = entries[: len(self._tables)]
         return found
@@ -94,7 +94,7 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
         >>> lower(FactorGraph([2] * 30, [(range(30), Parity())])).graph
         FactorGraph(59 variables, 30 factors, 2 states, arity 2-3, 116 zeros)
     """
-    s = graph.structure
+    s = as_graph(graph).structure
     if s.kinds is None or (keep_compiled and has_kernels(s.kinds.kind)):
         return LoweredGraph(graph, graph)
     rows = s.rows(graph.log_phi)
@@ -143,7 +143,7 @@ def lower_all(
 
 
 def _advice(cls: type[StructuredFactor]) -> str:
-    """Return what to do if factors of this class are too large for dense tables."""
+    """Return the advice for factors of this class that are too large for dense tables."""
     if cls.has_kernels:
         return "Choose a solver that takes them as they are, such as bp."
     return (

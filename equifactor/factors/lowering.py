@@ -1,7 +1,7 @@
 """Small dense tables with auxiliary variables in place of structured factors.
 
-Every auxiliary variable is a function of the original ones wherever the product is not zero, or is summed out to the
-factor itself; ln Z, marginals and the best score are those of the original graph.
+Where the product is not zero, an auxiliary variable is a function of the original variables, or summing it out gives
+the factor itself. So ln Z, marginals and the best score are those of the original graph.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LoweredTables:
 
 
 class LoweredBuilder:
-    """Collects blocks of equal-shaped tables and auxiliary variables.
+    """A collection of auxiliary variables and of blocks of tables with equal shapes.
 
     Args:
         limit: the most entries that all tables together may have; one more raises `ModelError` before it is made.
@@ -97,7 +97,7 @@ class LoweredBuilder:
         """
         if not rows.num_factors:
             return
-        self.expect(8 * len(rows.card) - 8 * rows.num_factors)  # two tables of 4 entries per factor, else of 8
+        self.expect(8 * len(rows.card) - 8 * rows.num_factors)  # two tables per factor have 4 entries, all others 8
         first, last = rows.scope_ptr[:-1], rows.scope_ptr[1:] - 1
         inner = np.ones(len(rows.card), bool)  # every edge but the last of its factor has an auxiliary variable
         inner[last] = False

@@ -61,7 +61,7 @@ def reduce_tables(layout, kinds, log_phi, values, is_max):
 
 @fast_kernel
 def beliefs(var_ptr, log_b_v):
-    """Normalised probabilities [X], ln of the normaliser [V], and the first state of highest belief [V]."""
+    """Return normalised probabilities [X], ln of the normaliser [V], and the first state of highest belief [V]."""
     num_vars = len(var_ptr) - 1
     p = np.zeros_like(log_b_v)
     log_z = np.full(num_vars, NEG_INF)

@@ -1,8 +1,8 @@
 """Structured factors for searches that change one variable at a time: running words and their values.
 
 A factor keeps two running sums of whole numbers, its words. A state of a variable adds `weight * h` to them, where `h`
-is the state itself, turned where its sign is negative, or its label. So a move changes the words of the factors around
-it by a product each, whatever their kind and arity, without rounding. The value of a factor follows from its words
+is the state itself, flipped if its sign is negative, or its label. So a move changes each word of the factors around
+the variable by one product, for any kind and arity, without rounding. The value of a factor follows from its words
 alone; the `.._moves` module of each kind says what its words are.
 
 Clauses are kept apart and small: see `clause_moves`. C clauses of c literals; N other factors, e edges.
@@ -35,8 +35,8 @@ class KindMoves(NamedTuple):
     clause_ptr: IntArray  # [V+1] The clauses around variable i are clauses[clause_ptr[i]:clause_ptr[i+1]].
     clauses: np.ndarray  # [c] int32. Twice the clause, and 1 more where its literal holds in state 0.
     literal_ptr: IntArray  # [C+1] The literals of clause p are literals[literal_ptr[p]:literal_ptr[p+1]].
-    literals: np.ndarray  # [c] int32. Their names.
-    clause_values: FloatArray  # [C] The log values of violating them, zeros as penalties.
+    literals: np.ndarray  # [c] int32. The names of the literals, see `clause_moves`.
+    clause_values: FloatArray  # [C] The log value of violating each clause, zeros as penalties.
     first_clause: int  # The place of the first word of clauses.
     own_ptr: IntArray  # [V+1] The other factors around variable i are the slots own[own_ptr[i]:own_ptr[i+1]].
     own: IntArray  # [e, 4] Factor, turn, and the weights in both words; a turn of 2 or more is 2 + its first label.

@@ -82,7 +82,7 @@ class MoveModel:
         constant: the sum of the factors without variables, which `arrays` leave out.
         penalty: what a zero costs.
         possible_score: the probability of an assignment is zero exactly where its score is below this.
-        highest_score: no assignment scores more; one that scores as much is the best.
+        highest_score: no assignment scores more, so an assignment with this score is best.
         smallest_gain: a difference of scores below this may be rounding.
         has_zeros: whether some assignment may be impossible.
         num_structured: N, the number of structured factors.

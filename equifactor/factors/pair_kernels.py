@@ -7,7 +7,7 @@ from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, inlined
 
 ABOVE_ZERO = 1e-300  # It stands for a probability above zero, however small that is.
-LEAST = 1e-280  # A linear message above this is right: what products below 1e-308 lost is far below rounding here.
+LEAST = 1e-280  # A linear message above this is accurate: products below 1e-308 that were lost are below its rounding.
 
 
 @fast_kernel
@@ -23,8 +23,8 @@ def plus(a, b, is_max):
 def to_linear_pairs(m, k, q):
     """Replace k pairs of logs by linear pairs of sum 1; False, with q untouched, where a pair is too wide or all zero.
 
-    A true zero stays a zero. Chains of such pairs cannot underflow to a wrong zero: the smaller of two complementary
-    sums is at least the largest of the smaller members of its pairs, or beside a sum of nearly 1.
+    A true zero stays a zero. Chains of such pairs cannot underflow to a wrong zero. The smaller of two complementary
+    sums is at least the largest of the smaller members of its pairs, or it is beside a sum of nearly 1.
     """
     bad = 0
     for x in range(m, m + 2 * k, 2):

@@ -1,13 +1,13 @@
 # mypy: ignore-errors
 """Messages through structured factors: functions that branch on the kind of the factor.
 
-`structured_messages` gives all outgoing log messages of a factor from all incoming ones, in the log domain: right for
-any range, with true zeros, and with the factor's own constants, so that the sum (or the maximum) over the states of any
-slot of received plus sent is that of the whole factor. `update_structured` is what belief propagation needs: normalised
-messages, and linear numbers where they do. A new kind adds a branch to `_messages`, `_maximum` and, where there are
-linear numbers, `update_structured`.
+`structured_messages` gives all outgoing log messages of a factor from all incoming ones, in the log domain: accurate
+for any range, with true zeros, and with the factor's own constants. So at any slot, the sum (or the maximum) over its
+states of received plus sent is that of the whole factor. `update_structured` is what belief propagation needs:
+normalised messages, in linear numbers where these are accurate. A new kind adds a branch to `_messages`, `_maximum`
+and, if it has linear numbers, `update_structured`.
 
-The two functions that hold the code of all kinds are compiled apart from the kernels that need them, which find their
+The functions that hold the code of all kinds are compiled apart from the kernels that need them. These kernels find the
 addresses in `KindRows`.
 """
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 def kind_rows_of(flat: FlatGraph[np.ndarray], is_max: bool | None) -> tuple | None:
     """Return the fields of the `KindRows` of a compiled batch for a kernel; None if all factors are dense tables.
 
-    `is_max` is the semiring in which the kernel asks for messages, None if it asks for none.
+    `is_max` is the semiring of the messages that the kernel needs, None if it needs no messages.
     """
     kinds = kinds_of(flat)
     if kinds is None:
@@ -58,7 +58,8 @@ def kind_rows_of(flat: FlatGraph[np.ndarray], is_max: bool | None) -> tuple | No
         places = np.empty_like(kinds.words)
         for number in (POTTS, TRUNCATED_LINEAR):
             which = np.flatnonzero(kinds.kind == number)
-            label_places(layout.factors, layout.slots, which, number == POTTS, kinds.word_ptr, kinds.words, places)
+            if len(which):
+                label_places(layout.factors, layout.slots, which, number == POTTS, kinds.word_ptr, kinds.words, places)
         num_tables = int(np.count_nonzero(kinds.kind == 0))
         group = flat.structured[0]
         flat.cache["kind rows"] = places, num_tables, int(layout.factors[num_tables, SLOT]), group.states.start
@@ -67,7 +68,10 @@ def kind_rows_of(flat: FlatGraph[np.ndarray], is_max: bool | None) -> tuple | No
     has_default = (kinds.kind == SPARSE) & (flat.log_phi[layout.factors[:-1, ENTRY]] > -np.inf)
     which = np.flatnonzero(has_default)
     if "boxes" not in flat.cache or not np.array_equal(flat.cache["boxes"][0], which):
-        found = sparse_boxes(layout.factors, layout.slots, which, kinds.word_ptr, kinds.words)
+        none, begin = np.zeros(0, np.int64), np.zeros(len(layout.factors), np.int64)
+        found = begin, none, none, np.zeros(1, np.int64), none
+        if len(which):
+            found = sparse_boxes(layout.factors, layout.slots, which, kinds.word_ptr, kinds.words)
         flat.cache["boxes"] = which, tuple(found)
     boxes = flat.cache["boxes"][1]
     messages_at = 0 if is_max is None else (_MAX_MESSAGES if is_max else _SUM_MESSAGES).address()
@@ -143,7 +147,7 @@ def structured_messages(factors, slots, log_phi, rows, p, q, out):
 
 @fast_kernel
 def _chain_maximum(kind, m, k, log_phi, start, words, word, q, chosen):
-    """Go back with the best value behind each slot and state of the automaton, then forth along it; return the best."""
+    """Return the best value. A backward pass finds it behind each slot and state, a forward pass the chosen states."""
     cap, fails = 1, False
     if kind == COUNT:
         cap, fails = cap_of_count(log_phi, start, k)
@@ -205,16 +209,16 @@ _call_maximum = _MAXIMUM.call
 
 @inlined
 def structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen):
-    """Return at least the maximum over assignments of factor p of its log value and q [S]; states go to chosen [k].
+    """Return the maximum of the log value of factor p plus q [S], or an upper bound; its states go to chosen [k].
 
-    If several are best, it is the first in the order of a table, except for noisy-ors and sparse tables.
+    If several assignments are best, the first in table order is chosen, except for noisy-ors and sparse tables.
     """
     return _call_maximum(rows[MAXIMUM_AT], (factors, slots, log_phi, rows, p, q, out, chosen))
 
 
 @fast_kernel
 def structured_reduction(factors, slots, log_phi, rows, p, q, out, chosen, is_max):
-    """Return the log-sum-exp, or at least the maximum, over assignments of factor p of its log value and q [S]."""
+    """Return the log-sum-exp, or an upper bound on the maximum, of the log value of factor p plus q [S]."""
     if is_max:
         return structured_maximum(factors, slots, log_phi, rows, p, q, out, chosen)
     structured_messages(factors, slots, log_phi, rows, p, q, out)
@@ -229,7 +233,7 @@ def structured_reduction(factors, slots, log_phi, rows, p, q, out, chosen, is_ma
 def update_structured(factors, slots, log_phi, rows, p, msg, total, zeros, q, out, is_max):
     """Fill `out` at the slots of factor p with its normalised log messages; the arguments of `update_factor`.
 
-    What the factor receives is shifted to a largest entry of 0 first: sums of a thousand large logs would lose digits.
+    Received messages are shifted to a largest entry of 0 first: sums of a thousand large logs would lose digits.
     """
     first, last = factors[p, SLOT], factors[p + 1, SLOT]
     for s in range(first, last):
@@ -270,5 +274,5 @@ def _normalize_sum(m, d, out):
 
 @inlined
 def price_of_maxima(kind, k):
-    """Return about how many steps the max-marginals of a factor over k variables take: a search takes more."""
+    """Return roughly the steps that the max-marginals of a factor over k variables take; noisy-ors need a search."""
     return k * k if kind == NOISY_OR else k

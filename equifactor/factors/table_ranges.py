@@ -63,7 +63,7 @@ def _structured_width(flat: FlatGraph[Any], group: StructuredGroup) -> Any:
 
     if flat.log_phi.device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
         return flat.log_phi.new_tensor(float(structured_ranges(flat, group).max()))
-    # While a CUDA graph is captured the values cannot be read: take the widest that factors of their size can be.
+    # While a CUDA graph is captured the values cannot be read: take an upper bound for factors of their size.
     values = flat.log_phi[group.entries].detach().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     longest = max(int(np.diff(group.edge_ptr).max()), int(group.words.max(initial=1)))
     return 2.0 * longest * values.abs().amax() + 100.0

@@ -9,7 +9,6 @@ network_builder.py, conditionals.py   reading and writing that the Bayesian netw
 tokens.py, xml_elements.py      text with brackets and quotes, and XML, with line numbers for errors
 csv_columns.py                  columns of observed states
 evidence.py, results.py         evidence and answers in the formats of the UAI competitions
-files.py, sources.py            files and pipes: compression, size limits, atomic writes
 words.py                        the words of a small text, with line numbers for errors
 numbers.py, number_kernels.py   the numbers of a large text, read in bulk
 dense_tables.py                 tables of formats that list only some entries
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import FormatError, ModelError, OptionError
 from equifactor.base.files import PathLike, check_writable, split_name
 from equifactor.base.options import choices
@@ -73,6 +73,7 @@ FORMATS = {
 }
 
 
+@checks_types("format")
 def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
     """Read a model file. `-` is stdin; `.gz` and `.xz` files are decompressed.
 
@@ -89,10 +90,12 @@ def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
     return chosen.read(path)
 
 
+@checks_types("format")
 def write_graph(graph: FactorGraph, path: PathLike, *, format: str | None = None) -> None:
-    """Write a model file, completely or not at all. `-` is stdout, written as UAI unless `format` names another format.
+    """Write a model file, completely or not at all. `-` is stdout.
 
-    Raises `ModelError` if the format cannot represent the graph.
+    A graph is written to stdout as UAI unless `format` names another format. Raises `ModelError` if the format cannot
+    represent the graph.
     """
     from equifactor.graph.factor_graph import as_graph
 
@@ -107,7 +110,7 @@ def write_graph(graph: FactorGraph, path: PathLike, *, format: str | None = None
 def check_target(path: PathLike, *, format: str | None = None) -> None:
     """Raise `FormatError` or `OptionError` if `write_graph` could not write any graph to this path.
 
-    Called before a long computation, so that its answer is not lost.
+    Call this function before a long computation, so that its answer is not lost.
     """
     _format_to_write(path, format)
     check_writable(path)
@@ -127,7 +130,7 @@ def _format_of(path: PathLike, name: str | None) -> Format | None:
     if name is not None:
         key = name.lower().lstrip(".")
         if key not in FORMATS:
-            raise OptionError(f"There is no format {name!r}; {choices(name, list(FORMATS))}")
+            raise OptionError(f"There is no format {name!r}; {choices(name, list(FORMATS))}.")
         return FORMATS[key]
     _, suffix = split_name(path)
     return next((f for f in FORMATS.values() if suffix in f.suffixes), None)

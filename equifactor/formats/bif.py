@@ -36,7 +36,7 @@ def read_bif(path: PathLike) -> FactorGraph:
     """Read a Bayesian network: one factor per variable over its parents and, last, itself. Raises `FormatError`."""
     tokens = TokenStream(read_bytes(path), label(path), _COMMENTS, "{}()[],;|")
     network = NetworkBuilder(tokens.where, tokens.num_bytes)
-    probabilities: list[int] = []  # the tokens where they begin; variables may be declared after them
+    probabilities: list[int] = []  # the tokens where distributions begin; variables may be declared after them
     while tokens.peek() is not None:
         keyword = tokens.next("a block").lower()
         if keyword == "network":
@@ -147,7 +147,7 @@ def _is_count(value: float) -> bool:
 
 
 def write_bif(graph: FactorGraph, path: PathLike) -> None:
-    """Write a Bayesian network; numbers read back to the same floats.
+    """Write a Bayesian network; numbers read back to the same logarithms.
 
     Raises `ModelError` if the factors are not one conditional distribution per variable.
     """

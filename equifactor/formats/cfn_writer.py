@@ -37,9 +37,10 @@ def write_cfn(graph: FactorGraph, path: PathLike) -> None:
         graph: any factor graph; each observed variable gets a function that forbids its other states.
         path: the file.
 
-    Costs are -log phi with all digits. toulbar2 rounds them to the number of decimals of the bound, which keeps seven
-    digits of the largest cost. Sparse tables and clauses stay lists of tuples with a default cost; other structured
-    factors become dense tables. Names that toulbar2 cannot read are replaced, and kept in comments. Cost O(T).
+    Costs are -log phi with all digits. As toulbar2 rounds costs to the number of decimals of the bound, the bound has
+    enough decimals to keep seven digits of the largest cost. Sparse tables and clauses stay lists of tuples with a
+    default cost; other structured factors become dense tables. Names that toulbar2 cannot read are replaced, and kept
+    in comments. Cost O(T).
     """
     graph = with_tables(evidence_as_factors(graph), "a .cfn file", keep=[SparseTable.number, Clause.number])
     write_text(path, _text(clauses_as_sparse(graph)))
@@ -88,7 +89,7 @@ def _costs(graph: FactorGraph, a: int, texts: list[str]) -> str:
 
 
 def _bound(costs: FloatArray, largest: FloatArray) -> str:
-    """Return the text of a number above every sum of costs, with as many decimals as toulbar2 should use."""
+    """Return the text of a number above every sum of costs, with the number of decimals that toulbar2 should use."""
     bound = math.fsum(np.maximum(largest, 0.0)) + 1.0
     if bound > MAX_COST:
         raise ModelError(f"The costs add up to {bound:.3g}, more than 2^60, so toulbar2 cannot add them.")

@@ -33,7 +33,7 @@ class ClauseStream:
     def extend(self, numbers: Iterable[bytes], highest: int) -> bool | None:
         """Add many literals and zeros and return whether the last clause is still open.
 
-        If one of them is not a number from -highest to highest, add none of them and return None.
+        If a word is not a number from -highest to highest, add nothing and return None.
         """
         try:
             more = array("q", map(int, numbers))

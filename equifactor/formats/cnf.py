@@ -7,8 +7,8 @@
     2 3 -1 0
 
 Variable v of the file is variable v - 1 of the graph; state 1 is true. A clause is a factor that is zero if all its
-literals are false, so ln Z is the logarithm of the (weighted) model count. In weighted MaxSAT, a soft clause of
-weight w is exp(-w) if all its literals are false, so the most probable assignment has the least cost.
+literals are false. So ln Z is the logarithm of the (weighted) model count. In weighted MaxSAT, a soft clause of weight
+w is exp(-w) if all its literals are false. So the most probable assignment has the least cost.
 `c t mc`, `wmc`, `pmc` or `pwmc` names the counting task; `c p show` lists the variables of projected counting.
 """
 
@@ -84,8 +84,8 @@ _Dialect = Literal["plain", "weighted", "headless"]
 def _dialect(data: bytes, suffix: str) -> _Dialect:
     """Return whether clauses begin with a weight: never (plain), always (weighted), or with a weight or `h` (headless).
 
-    Old weighted MaxSAT files have the header `p wcnf`; new ones have no header. Some files for model counting have the
-    header `p wcnf` too, but also `w` lines and plain clauses.
+    Old weighted MaxSAT files have the header `p wcnf`; new MaxSAT files have no header. Some files for model counting
+    have the header `p wcnf` too, but also `w` lines and plain clauses.
     """
     header = re.search(rb"^[ \t]*p[ \t]+(\S+)", data, re.MULTILINE)
     if header is None:
@@ -96,13 +96,13 @@ def _dialect(data: bytes, suffix: str) -> _Dialect:
 
 
 class _CnfReader:
-    """A reader that takes line after line and keeps the state between them."""
+    """A reader that takes line after line and keeps its state between lines."""
 
     def __init__(self, where: str, dialect: _Dialect, num_bytes: int) -> None:
         self.where = where
         self.dialect = dialect
         self.clauses = ClauseStream()
-        self.max_vars = most_numbers(num_bytes) // 2  # each has two states, even if no clause has it
+        self.max_vars = most_numbers(num_bytes) // 2  # a variable has two states, even if it occurs in no clause
         self.weights = LiteralWeights(self.max_vars)
         self.num_vars: int | None = None  # the number of variables in the header; None if no header was read
         self.num_clauses = 0  # the number of clauses in the header
@@ -158,7 +158,7 @@ class _CnfReader:
         words.end()
 
     def _comment(self, words: Words) -> None:
-        """Read a comment: `c t`, `c p weight` and `c p show` have a meaning, all others are skipped."""
+        """Read a comment: `c t`, `c p weight` and `c p show` have a meaning, and all other comments are skipped."""
         if words.word("c") != "c":
             return
         if words.peek() == b"t":

@@ -32,7 +32,7 @@ class LiteralWeights:
 
     @property
     def largest(self) -> int:
-        """The largest variable that has a weight, or 0 if no variable has one."""
+        """The largest variable that has a weight, or 0 if no variable has a weight."""
         return max(map(abs, self._weight), default=0)
 
     def read(self, words: Words, *, cachet: bool) -> None:

@@ -1,4 +1,4 @@
-"""Bayesian networks in the form that writers of files need: one conditional distribution per variable."""
+"""Bayesian networks in the form that file writers need: one conditional distribution per variable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Conditional:
     child: int
     parents: list[int]
     log_table: FloatArray
-    noisy_or: NoisyOr | None = None  # The effect is at `place` in the scope; the parents are the others, in order.
+    noisy_or: NoisyOr | None = None  # The effect is at `place` in the scope; the other variables are the parents.
 
     def texts(self) -> list[str]:
         """Return the probabilities as text, the child fastest; they read back to the same logarithms."""
@@ -45,7 +45,7 @@ def conditionals_of(graph: FactorGraph, what: str, *, noisy_or: bool = False) ->
 
     Args:
         graph: the model.
-        what: the name of the file format in errors, such as `a .bif file`.
+        what: the file format as errors name it, such as `a .bif file`.
         noisy_or: whether noisy-or factors are kept instead of converted to dense tables.
 
     Raises:

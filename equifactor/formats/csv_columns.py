@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.base.files import PathLike
     from equifactor.base.typing import IntArray
 
-_ROWS_AT_ONCE = 1_000  # Rows of a file that are converted to numbers at a time. Chosen by hand.
+_ROWS_AT_ONCE = 1_000  # The number of rows that are converted to numbers at a time. Chosen by hand.
 
 
 def read_csv(path: PathLike) -> list[Column]:

@@ -24,8 +24,8 @@ _LOG_MIN = np.log(np.finfo(np.float64).tiny)
 def decimals(log_phi: FloatArray) -> Iterator[str]:
     """Yield the text of exp(log_phi) [T], entry by entry; `-inf` gives `0`.
 
-    Each text is the shortest of 15, 16 and 17 significant digits whose logarithm is the given one. If no float has
-    that logarithm (close to 1 there are more logarithms than numbers), it is the nearest float.
+    Each text is the shortest of 15, 16 and 17 significant digits whose logarithm is the given logarithm. If no float
+    has that logarithm (close to 1 there are more logarithms than numbers), the text is the nearest float.
     Raises `ModelError` for values that a 64-bit float cannot hold. Cost O(T), memory O(1).
     """
     check_range(log_phi, "Write an .LG file instead, which holds logarithms.")

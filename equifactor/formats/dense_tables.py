@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import FloatArray, IntArray
 
-_ALWAYS_DENSE = 64  # Entries up to which a factor always becomes a dense table. Chosen by hand.
+_ALWAYS_DENSE = 64  # A factor with at most this number of entries always becomes a dense table. Chosen by hand.
 
 
 class FilePosition(Protocol):
@@ -49,7 +49,7 @@ class ListedValues:
     shape: tuple[int, ...]
     default: float
     states: IntArray  # [n, arity]
-    entries: list[int]  # [n] their indices in the flat table
+    entries: list[int]  # [n] the indices of the tuples in the flat table
     values: FloatArray  # [n]
 
     @property
@@ -95,14 +95,14 @@ class DenseTables:
         self._append(position, scope, values)
 
     def add_listed(self, position: FilePosition, scope: Sequence[int], listed: ListedValues) -> None:
-        """Add a sparse table or a dense table, whichever takes less memory."""
+        """Add the sparse or the dense table, depending on which takes less memory."""
         if listed.is_sparse:
             self.add_sparse(position, scope, listed.states, np.concatenate(([listed.default], listed.values)))
         else:
             self.add(position, scope, listed.shape, listed.default)[listed.entries] = listed.values
 
     def _count(self, position: FilePosition, size: int, arity: int) -> None:
-        """Raise `FormatError` if the file would expand to more numbers than it may."""
+        """Raise `FormatError` if the tables of the file would have more entries than the limit."""
         self._num_entries += size
         if self._num_entries > self._max_entries:
             raise position.error(

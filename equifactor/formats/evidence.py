@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import FormatError
 from equifactor.base.files import PathLike, label, read_bytes, write_text
 from equifactor.formats.words import Words
@@ -14,18 +15,20 @@ from equifactor.graph.reading.observations import StateNumbers
 from equifactor.graph.structure import numbered
 
 
+@checks_types("path", "graph", "sample")
 def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = None) -> dict[int, int]:
     """Read the observed states from a file.
 
-    Two layouts are in use and both are read. The first is `n v1 x1 .. vn xn`. The second, of older competitions, has
-    the number of samples on its first line and then one or more such samples. The number of words tells them apart:
-    `1 2 0` is one observation of variable 2; `1 2 0 1 3 0` is one sample with two observations. If both layouts fit,
-    the file is read in the first one. An empty file and a single `0` mean that nothing is observed.
+    Two layouts are in use, and both are read. The first is `n v1 x1 .. vn xn`. The second, of older competitions, has
+    the number of samples on its first line, then one or more samples in the first layout. The number of words tells
+    the layouts apart: `1 2 0` is one observation of variable 2; `1 2 0 1 3 0` is one sample with two observations. If
+    both layouts fit, the file is read in the first layout. An empty file and a single `0` mean that nothing is
+    observed.
 
     Args:
         path: the file, or `-` for stdin.
         graph: the model, for the ranges of variables and states. The file numbers both from 0, whatever their names.
-        sample: the number of the sample to read, from 0; needed only if the file holds several.
+        sample: the number of the sample to read, from 0; needed only if the file holds several samples.
     """
     data, where = read_bytes(path), label(path)
     counts, has_sample_count = _layout(data, where)

@@ -5,7 +5,7 @@
 2                     number of variables of the first factor
 4 7                   their labels
 2 3                   their numbers of states
-5                     number of entries that follow; all others are zero
+5                     number of entries that follow; all other entries are zero
 0 0.25                index and value; the FIRST variable runs fastest, unlike in UAI files
 ...
 """
@@ -92,10 +92,10 @@ def _read_factor(words: Words, a: int, tables: DenseTables, card_of_label: dict[
 def write_fg(graph: FactorGraph, path: PathLike) -> None:
     """Write a libDAI factor graph; potentials read back to the same logarithms if a float has that logarithm.
 
-    The format has no variables outside factors. A variable without a factor gets a factor of ones, and an observed
-    variable a factor that is zero in all other states; neither changes any answer. Variable names are written if they
-    can be labels, that is whole numbers in ascending order. Structured factors become dense tables. Raises
-    `ModelError` if one of them would have more than 2^20 entries.
+    The format has no variables outside factors. A variable without a factor gets a factor of ones. An observed variable
+    gets a factor that is zero in all other states. Neither changes any answer. Variable names are written if they can
+    be labels, that is, whole numbers in ascending order. Structured factors become dense tables. Raises `ModelError` if
+    a dense table would have more than 2^20 entries.
     """
     graph = with_tables(evidence_as_factors(graph), "an .fg file")
     absent = np.setdiff1d(np.arange(graph.num_vars), graph.structure.scope_vars)
@@ -127,7 +127,7 @@ def _first_fastest(graph: FactorGraph, factor: int) -> FloatArray:
 
 
 def _axes(shape: Sequence[int]) -> list[int]:
-    """Return the sizes of all axes with more than one state; only few of them fit into memory, so numpy has enough."""
+    """Return the sizes of all axes with more than one state. A table that fits into memory has few enough for numpy."""
     return [d for d in shape if d > 1]
 
 

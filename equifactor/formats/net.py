@@ -33,7 +33,7 @@ def read_net(path: PathLike) -> FactorGraph:
     tokens = TokenStream(read_bytes(path), label(path), (r"%[^\n]*",), "{}()=;|")
     network = NetworkBuilder(tokens.where, tokens.num_bytes)
     own_names: dict[str, str] = {}  # the names of the variables by the identifiers of the file
-    potentials: list[int] = []  # the tokens where they begin; nodes may be declared after them
+    potentials: list[int] = []  # the tokens where potentials begin; nodes may be declared after them
     while tokens.peek() is not None:
         keyword = tokens.next("a block").lower()
         if keyword == "discrete":

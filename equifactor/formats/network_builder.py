@@ -71,7 +71,10 @@ class NetworkBuilder:
             raise self.error(f"the distribution of '{child}' names the variable '{twice}' twice.", line)
 
     def shape(self, child: str, parents: Sequence[str], line: Callable[[], int]) -> tuple[int, ...]:
-        """Return the numbers of states of the parents and the child; raise if one is unknown or memory is too small."""
+        """Return the numbers of states of the parents and the child.
+
+        Raise `FormatError` if a variable is not declared or the table would be too large.
+        """
         self.check_names(child, parents, line)
         shape = tuple(len(self.nodes[name].states) for name in (*parents, child))
         size = table_size(shape)

@@ -4,8 +4,8 @@
 A decimal `m * 10^e` is converted exactly, bit for bit as Python's `float` does. If m < 2^53 and |e| <= 22, both
 factors are exact doubles and one rounding suffices. Otherwise the kernel computes a product of two double-doubles
 and accepts it if both ends of its error interval round to the same double. Digits after the 18th only widen that
-interval. All other tokens (too close to call, huge exponents, `inf`, not a number) are left to Python: the kernel
-records where such an odd token is.
+interval. All other tokens (too close to call, huge exponents, `inf`, not a number) are *odd tokens*, which are left to
+Python. The kernel records where they are.
 
 text [N] bytes as uint8; pos, start and stop are offsets into it.
 """
@@ -18,12 +18,12 @@ import numpy as np
 
 from equifactor.kernels.jit import kernel
 
-# How a scan ended: everything was read, the list of odd tokens is full, or a token is wrong.
+# The status of a scan: everything was read, the list of odd tokens is full, or a token is wrong.
 DONE, FULL, BAD = 0, 1, 2
 
 _SATURATED = 2**62  # The value of every larger integer: larger than any count that fits into memory.
 _MAX_DIGITS = 18  # The number of decimal digits that always fit into int64.
-# Powers of ten up to which no term of the double-double product can overflow or underflow, with a wide margin.
+# The largest power of ten at which no term of the double-double product can overflow or underflow, with a wide margin.
 _MAX_POWER = 250
 _EXACT = np.array([10.0**k for k in range(23)])  # The powers of ten that are exact doubles.
 # The powers of ten as double-doubles: the nearest double, and the rest.
@@ -72,7 +72,7 @@ def _integer(text, pos):
 
 @kernel
 def _times_power(m, power):
-    """Return the product m * 10^power for 0 < m <= 10^18: (sure, correctly rounded value)."""
+    """Return (whether the rounding is certain, the rounded product m * 10^power), for 0 < m <= 10^18."""
     if m < 2**53 and -22 <= power <= 22:
         return True, m * _EXACT[power] if power >= 0 else m / _EXACT[-power]
     if not -_MAX_POWER <= power <= _MAX_POWER:
@@ -151,7 +151,7 @@ def scan_integers(text, pos, out):
 
 @kernel
 def scan_lengths(text, pos, ptr):
-    """Read rows `k v1 .. vk` for their lengths only: ptr [R+1] becomes their running sum.
+    """Read only the lengths of rows `k v1 .. vk`: ptr [R+1] becomes the running sum of the lengths.
 
     Returns (status, end, row, column) with the row and column of the wrong token; column -1 is the length itself.
     """
@@ -186,7 +186,7 @@ def scan_rows(text, pos, ptr, values):
 
 @kernel
 def scan_tables(text, pos, row, column, ptr, out, odd):
-    """Read tables `n x1 .. xn` from (row, column) on. Column -1 is the count n, which must be the one in ptr.
+    """Read tables `n x1 .. xn` from (row, column) on. Column -1 is the count n, which must agree with ptr.
 
     Tokens that need Python go to odd [K, 3] as (entry, start, stop).
     Returns (status, end, row, column, number of odd tokens).

@@ -1,9 +1,9 @@
 """Readers for the whitespace-separated numbers of a large text.
 
 `open_tokens` returns one of two readers with the same methods and the same results. `TokenList` splits the text and
-uses Python's `int` and `float`; it has no start-up cost and suits small files. `TokenScanner` walks over the bytes
-with the kernels of `number_kernels`; it is several times as fast and creates no object per token, but it imports
-Numba. Neither reader counts lines: a wrong token is reported by its number, and `locate` finds its line.
+uses Python's `int` and `float`. It has no start-up cost and suits small files. `TokenScanner` walks over the bytes with
+the kernels of `number_kernels`. It is several times as fast and creates no object per token, but it imports Numba.
+Neither reader counts lines: a wrong token is reported by its number, and `locate` finds its line.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
 
-SMALL = 2**20  # Bytes of text up to which splitting is faster than importing Numba.
-_SMALL_WITH_NUMBA = 2**12  # Bytes of text up to which splitting is faster once Numba is imported.
+SMALL = 2**20  # The largest size of a text, in bytes, for which splitting is faster than importing Numba.
+_SMALL_WITH_NUMBA = 2**12  # The largest size of a text, in bytes, for which splitting is faster than the kernels.
 _SATURATED = 2**62  # The value of every larger integer: larger than any count that fits into memory.
-_SEARCHED_AT_ONCE = 2**22  # Bytes that `locate` searches at a time. Chosen by hand.
-_MAX_ODD_TOKENS = 2**16  # Tokens that a kernel may leave to Python before it returns. Chosen by hand.
+_SEARCHED_AT_ONCE = 2**22  # The number of bytes that `locate` searches at a time. Chosen by hand.
+_MAX_ODD_TOKENS = 2**16  # The number of tokens that a kernel may leave to Python before it returns. Chosen by hand.
 
 
 class TokenError(Exception):
     """A token is missing or not a number as required. The format modules always catch this error.
 
-    `token` is the number of the token in the text. `row` and `column` say which value it should have been; column -1
-    is the count at the start of a row.
+    `token` is the number of the token in the text. `row` and `column` are the place of the value that was expected;
+    column -1 is the count at the start of a row.
     """
 
     def __init__(self, token: int, row: int, column: int = -1) -> None:
@@ -41,16 +41,16 @@ class Tokens(Protocol):
     """The interface of both readers. Every method raises `TokenError` at the first wrong token."""
 
     def max_tokens_left(self) -> int:
-        """Return an upper bound on the number of tokens left: each takes a byte and a separator."""
+        """Return an upper bound on the number of tokens left: each token takes a byte and a separator."""
 
     def integers(self, count: int) -> IntArray:
-        """Read the next `count` integers; larger ones than 2^62 become 2^62."""
+        """Read the next `count` integers; integers above 2^62 become 2^62."""
 
     def rows(self, count: int) -> tuple[IntArray, IntArray]:
         """Read the next `count` rows `k v1 .. vk` as `ptr [count+1]` and all values one after the other."""
 
     def tables(self, ptr: IntArray) -> FloatArray:
-        """Read one table `n x1 .. xn` per row of `ptr`, which gives the required n; return all entries in one array."""
+        """Read one table `n x1 .. xn` per row of `ptr`, which states the required n. Return all entries together."""
 
     def at_end(self) -> bool:
         """Return whether no token is left."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
 
 _LN_10 = math.log(10.0)  # Result files hold logarithms of base 10.
-# How far the sum of the probabilities of a variable may be from 1: published answers have few digits.
+# The largest difference between 1 and the sum of the probabilities of a variable: published answers have few digits.
 _SUM_TOLERANCE = 0.01
 
 # ---- writing --------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def read_pr(path: PathLike) -> float:
 
 
 def read_mar(path: PathLike) -> Marginals:
-    """Read the marginals from a MAR result; those of a variable must sum to 1 within 0.01."""
+    """Read the marginals from a MAR result; the probabilities of each variable must sum to 1 within 0.01."""
     words = _answer(path, ("MAR",), _is_mar)
     num_vars = words.integer("the number of variables", 0)
     words.require(2 * num_vars, "numbers or more for the marginals")

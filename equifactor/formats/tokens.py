@@ -13,9 +13,8 @@ from equifactor.base.errors import FormatError, brief
 # A quote that is never closed matches up to the end of the file. Otherwise every following quote would be tried as the
 # start of a string, which takes quadratic time.
 _QUOTED = r'"(?:[^"\\]|\\[\s\S])*+"?'
-# Bytes of a file at most: its tokens take about twenty times as much memory.
-_MAX_BYTES = 2**28
-_MAX_MESSAGE = 400  # Characters of an error message at most. Chosen by hand.
+_MAX_BYTES = 2**28  # The largest size of a file, in bytes: its tokens take about twenty times the memory.
+_MAX_MESSAGE = 400  # The largest number of characters of an error message. Chosen by hand.
 
 
 class TokenStream:
@@ -52,7 +51,7 @@ class TokenStream:
         self.at = 0
 
     def line(self, index: int | None = None) -> int:
-        """Return the line of a token, by default the last one read. Cost O(size of the file)."""
+        """Return the line of a token, by default of the last token read. Cost O(size of the file)."""
         index = max(0, self.at - 1) if index is None else index
         if not self.all:
             return 1
@@ -61,7 +60,7 @@ class TokenStream:
         return self._text.count("\n", 0, start) + 1
 
     def error(self, message: str, index: int | None = None) -> FormatError:
-        """Return an error at a token, by default the last one read, for the caller to raise."""
+        """Return an error at a token, by default at the last token read, for the caller to raise."""
         return FormatError(f"{self.where}:{self.line(index)}: {one_line(message)}")
 
     def peek(self) -> str | None:
@@ -76,14 +75,14 @@ class TokenStream:
         return self.all[self.at - 1]
 
     def expect(self, *tokens: str) -> None:
-        """Read these tokens. Raise `FormatError` at the first that differs."""
+        """Read these tokens. Raise `FormatError` at the first token that differs."""
         for token in tokens:
             if self.peek() != token:
                 self._fail(f"'{token}'")
             self.at += 1
 
     def skip(self, token: str) -> bool:
-        """Read a token if it is the next one, and return whether it was."""
+        """Read a token if it comes next, and return whether it was read."""
         if self.peek() == token:
             self.at += 1
             return True
@@ -126,7 +125,7 @@ class TokenStream:
             self._fail(f"'{end}'")
 
     def until(self, end: str) -> list[str]:
-        """Read all tokens up to and including the next `end`, and return those before it."""
+        """Read all tokens up to and including the next `end`, and return the tokens before `end`."""
         first = self.at
         self.skip_past(end)
         return self.all[first : self.at - 1]

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 LOG_ZERO = -1e20  # Log potentials of at most this value are true zeros in `.LG` files, as toulbar2 reads them.
 _NETWORK_TYPES = (b"MARKOV", b"BAYES")
-_CHECKED_AT_ONCE = 2**18  # Entries that are searched at a time for a wrong one. Chosen by hand.
+_CHECKED_AT_ONCE = 2**18  # The number of entries that are searched for a wrong entry at a time. Chosen by hand.
 
 
 def read_uai(path: PathLike, log: bool | None = None) -> FactorGraph:
@@ -185,7 +185,7 @@ class _Parser:
 
 
 def _first_table(structure: Structure) -> int:
-    """The token number of the first table, after the cardinalities and scopes."""
+    """Return the token number of the first table, after the cardinalities and scopes."""
     return 2 + structure.num_vars + structure.num_factors + structure.num_edges
 
 
@@ -207,7 +207,7 @@ def write_uai(graph: FactorGraph, path: PathLike, log: bool | None = None) -> No
 
     Each observed variable gets a factor that is zero in all other states, so that the file has the same distribution.
     Names are lost, and structured factors become dense tables. Raises `ModelError` if a potential does not fit into a
-    64-bit number (an `.LG` file holds every potential), or if a structured factor needs more than 2^20 entries.
+    64-bit number, or if a structured factor needs more than 2^20 entries. An `.LG` file holds every potential.
 
     Args:
         graph: the graph to write.

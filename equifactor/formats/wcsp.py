@@ -9,7 +9,7 @@
 
 Costs are whole numbers whose sum is minimised, so log phi = -cost / scale. The scale is 1 unless the name of the
 problem sets it: `write_wcsp` ends the name with `:scale=S`. It adds `:constant=C` if it moved positive log potentials
-out of the tables, since costs must not be negative. Other programs read this as part of the name.
+out of the tables, since costs must not be negative. To other programs both are parts of the name.
 A function whose list of tuples is shorter than its table becomes a `SparseTable`.
 """
 

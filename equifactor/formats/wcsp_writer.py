@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
 
-DIGITS = 7  # Significant digits of the largest cost that are kept, unless fewer are exact. Chosen by hand.
-_DECIMALS = 3  # Decimals of every cost that are kept if the sum of the costs fits into `MAX_COST`. Chosen by hand.
-# A cost is lost if rounding changes it by more than this amount, which is 1 % of the potential, and this share.
+DIGITS = 7  # The number of significant digits of the largest cost that are kept. Chosen by hand.
+# The number of decimals of every cost that are kept if the sum of the costs fits into `MAX_COST`. Chosen by hand.
+_DECIMALS = 3
+# A cost is lost if rounding changes it by more than `_LOST`, which is 1 % of the potential, and by more than the share
+# `_LOST_SHARE` of the cost. Chosen by hand.
 _LOST, _LOST_SHARE = 0.01, 1e-5
 MAX_COST = 2**60  # The largest sum of all costs, so that every program can add them in 64 bits.
 
@@ -41,13 +43,14 @@ def write_wcsp(graph: FactorGraph, path: PathLike, *, scale: float | None = None
         graph: any factor graph; each observed variable gets a function that forbids its other states.
         path: the file.
         scale: cost = -log phi * scale, rounded to an integer. None takes the smallest power of ten that makes all
-            costs integers, or else one that keeps 7 digits of the largest cost and 3 decimals of all costs. The name
-            of the problem records it. Raises `ModelError` if no scale keeps both the largest and the smallest costs.
+            costs integers. If there is no such power, it keeps 7 digits of the largest cost and 3 decimals of all
+            costs. The name of the problem records the scale. Raises `ModelError` if no scale keeps both the largest
+            and the smallest costs.
 
-    Costs are not negative: a table with potentials above 1 is divided by its largest potential, and the logarithm of
-    the product of these divisors goes into the name as `:constant=`. Sparse tables and clauses stay lists of tuples
-    with a default cost. Other structured factors become dense tables; raises `ModelError` if one of them would have
-    more than 2^20 entries. Cost O(T).
+    Costs are not negative: a table with potentials above 1 is divided by its largest potential. The logarithm of the
+    product of these divisors goes into the name as `:constant=`. Sparse tables and clauses stay lists of tuples with a
+    default cost. Other structured factors become dense tables. Raises `ModelError` if a dense table would have more
+    than 2^20 entries. Cost O(T).
     """
     check_scale(scale)
     graph = with_tables(evidence_as_factors(graph), "a .wcsp file", keep=[SparseTable.number, Clause.number])
@@ -99,9 +102,10 @@ def max_per_table(values: FloatArray, table_ptr: IntArray) -> FloatArray:
 
 
 def default_scale(costs: FloatArray, total: float) -> float:
-    """Return the smallest power of ten that makes all costs integers, or else one that keeps 7 digits of the largest.
+    """Return the smallest power of ten that makes all costs integers.
 
-    If `total`, the largest sum of costs, permits it, the second keeps 3 decimals of every cost as well.
+    If there is no such power, return a power of ten that keeps 7 digits of the largest cost. If `total`, the largest
+    sum of costs, permits it, that power keeps 3 decimals of every cost as well.
     """
     largest = float(costs.max(initial=0.0))
     if largest == 0:
@@ -116,7 +120,7 @@ def default_scale(costs: FloatArray, total: float) -> float:
 
 
 def _check_loss(costs: FloatArray, scale: float) -> None:
-    """Raise `ModelError` if rounding would lose a cost: its neighbours in the same file are too large for it."""
+    """Raise `ModelError` if rounding would lose a cost, because other costs in the same file are too large."""
     error = np.abs(np.rint(costs * scale) / scale - costs)
     lost = (error > _LOST) & (error > _LOST_SHARE * costs)
     if lost.any():
@@ -148,7 +152,10 @@ def _text(graph: FactorGraph, costs: IntArray, top: int, name: str) -> Iterator[
 
 
 def _tuples(s: Structure, a: int, costs: IntArray) -> tuple[int, IntArray, IntArray]:
-    """Return the default cost of a factor, its tuples [n, arity] and their costs [n]; `costs` are of its log values."""
+    """Return the default cost of a factor, its tuples [n, arity] and the costs [n] of the tuples.
+
+    `costs` are the costs of the log values of the factor.
+    """
     if s.kinds is not None and s.kinds.kind[a] != TABLE:
         words = s.kinds.words[s.kinds.word_ptr[a] : s.kinds.word_ptr[a + 1]]
         return int(costs[0]), words.reshape(len(costs) - 1, len(s.scope(a))), costs[1:]

@@ -18,9 +18,10 @@ _FIRST_WORD = re.compile(rb"\s*(\S*)")
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 # Possessive repeats: a word of 10^5 digits and a letter must not take quadratic time.
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:e[+-]?[0-9]++)?|[+-]?(?:inf|infinity)", re.IGNORECASE)
-# Characters of an integer that is converted. Longer ones are outside 64 bits; Python raises ValueError above 4,300.
+# The largest number of characters of an integer that is converted. Longer integers are outside 64 bits, and Python
+# raises ValueError above 4,300 digits.
 _MAX_DIGITS = 40
-_MAX_SHOWN = 40  # Characters of a word that an error shows at most. Chosen by hand.
+_MAX_SHOWN = 40  # The largest number of characters of a word that an error shows. Chosen by hand.
 
 
 def shown(word: bytes) -> str:
@@ -39,11 +40,11 @@ class Words:
     """The whitespace-separated words of a file, in order. Errors read `FILE:LINE: expected X, found Y`.
 
     Args:
-        data: the whole file; words are cut from it one at a time, so memory stays O(1) beyond it.
+        data: the whole file; words are cut from it one at a time, so that no memory beyond `data` is needed.
         where: the file's name in errors.
         comment: the character that starts a comment, which then runs to the end of the line.
         first_line: the number of the line that `data` begins on, for a piece of a larger file.
-        end: how errors call the end of `data`.
+        end: the words for the end of `data` in errors.
     """
 
     __slots__ = ("_counted", "_counted_line", "_data", "_end", "_match", "_start", "_stop", "_where")

@@ -8,7 +8,7 @@
 
 In `probabilities` the child runs fastest, then the last parent. The states of a noisy-max child are ordered from the
 strongest to the state without effect. `strengths` lists the states of each parent, the strongest first. `parameters`
-has a distribution of the child for each of these states, and at the end one for the leak.
+has a distribution of the child for each of these states, and at the end the distribution for the leak.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class _XdslReader:
         leak, by_parent = columns[-1], np.split(columns[:-1], np.cumsum([len(p.states) for p in parents]))[:-1]
         binary = len(node.states) == 2 and all(len(p.states) == 2 for p in parents)
         if parents and binary and all(c[1, 0] == 0 and c[1, 1] == 1 for c in by_parent):
-            # In the file the first state of the child is the active one; in the graph the two may be swapped.
+            # In the file the first state of the child is the active state; in the graph the two states may be swapped.
             active = [p.order.tolist().index(s[0]) == 1 for p, s in zip(parents, strengths, strict=True)]
             active.append(node.order.tolist().index(0) == 1)
             inhibitors = [float(c[0, 1]) for c in by_parent]
@@ -188,7 +188,8 @@ class _XdslReader:
             self.network.add_noisy_or(node.name, [p.name for p in parents], factor, node.element.at)
             return
         shape = self._shape(node, parents)
-        # The child is at most as strong as a state if the leak and all parents leave it so: a product of sums.
+        # The child is at most as strong as a state if the leak and all parents cause at most that state. So the
+        # probability is a product of sums.
         below = np.broadcast_to(_from_the_end(leak), shape)
         for axis, (c, s) in enumerate(zip(by_parent, strengths, strict=True)):
             of_state = _from_the_end(c)[np.argsort(s)]
@@ -237,7 +238,7 @@ def _part(node: _XdslNode, tag: str) -> XmlElement:
 
 
 def _from_the_end(probabilities: FloatArray) -> FloatArray:
-    """Return the probability [.., states] of each state or a weaker one."""
+    """Return the probability [.., states] of each state or a weaker state."""
     return np.cumsum(probabilities[..., ::-1], axis=-1)[..., ::-1]
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_graph import FactorGraph
 
 NAME, STATES, NUMBER = "equifactor_name", "equifactor_states", "equifactor_number"  # The user properties of nodes.
-_BOXES_PER_ROW = 8  # Boxes in a row of the drawing that GeNIe shows. Chosen by hand.
+_BOXES_PER_ROW = 8  # The number of boxes in a row of the drawing that GeNIe shows. Chosen by hand.
 
 
 def write_xdsl(graph: FactorGraph, path: PathLike) -> None:

@@ -1,6 +1,6 @@
 """The elements of an XML file and the lines they begin on.
 
-The specification of XMLBIF puts a DTD into every file, so a DTD is not an error. Nothing in it expands: entities are
+The specification of XMLBIF puts a DTD into every file, so a DTD is not an error. Nothing in a DTD expands: entities are
 refused, and default values of attributes are not used.
 """
 
@@ -15,8 +15,9 @@ from xml.sax.saxutils import escape
 from equifactor.base.errors import FormatError, ModelError, brief
 from equifactor.formats.tokens import is_number, one_line
 
-_MAX_DEFAULTS = 100  # Attributes that a DTD declares at most: expat looks at each for every element. XMLBIF has 3.
-_MAX_DEPTH = 100  # Levels of nested elements at most; network files have about five. Chosen by hand.
+# The largest number of attributes that a DTD may declare: expat looks at each of them for every element. XMLBIF has 3.
+_MAX_DEFAULTS = 100
+_MAX_DEPTH = 100  # The largest number of levels of nested elements; network files have about five. Chosen by hand.
 # The characters that no XML file can contain.
 _FORBIDDEN = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -130,7 +131,7 @@ def read_xml(data: bytes, where: str) -> XmlElement:
 def as_xml(text: str, *, quote: bool = False) -> str:
     """Escape text for an element, or with `quote` for an attribute between double quotes.
 
-    Raises `ModelError` for text that an XML file cannot hold, or cannot tell from the white space around it.
+    Raises `ModelError` for text that an XML file cannot hold, or cannot distinguish from the white space around it.
     """
     if _FORBIDDEN.search(text) or text != text.strip() or (not text) or re.search(r"[\n\r\t]", text):
         raise ModelError(

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from equifactor.base.errors import OptionError
+from equifactor.base.errors import OptionError, brief
 from equifactor.base.options import did_you_mean
 
-# Table entries that one call may create: 8 GiB of float64. A larger request is probably a typing error.
+# The number of table entries that one call may create: 8 GiB of float64. A larger request is probably a typing error.
 MAX_ENTRIES = 2**30
 
 
@@ -51,9 +51,16 @@ def real(name: str, value: object, low: float = 0.0, high: float = math.inf) -> 
 
 def choice(name: str, value: object, valid: tuple[str, ...]) -> None:
     """Raise `OptionError` if the value is not one of the `valid` words."""
-    if value not in valid:
+    if not isinstance(value, str) or value not in valid:
         near = did_you_mean(str(value), valid).rstrip()
         raise OptionError(f"{name} must be one of {', '.join(valid)}, found {value!r}{near and f'; {near}'}")
+
+
+def truth(name: str, value: object) -> bool:
+    """Return the value if it is True or False, or 1 or 0."""
+    if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
+        raise OptionError(f"{name} must be True or False, found {brief(value)}.")
+    return bool(value)
 
 
 def number_of_graphs(count: int | None) -> int:
@@ -65,6 +72,6 @@ def check_size(entries: int) -> None:
     """Raise `OptionError` if the graphs have too many table entries in total, before anything is allocated."""
     if entries > MAX_ENTRIES:
         raise OptionError(
-            f"The graphs would have about {entries:.2g} table entries in total, but one call makes at most 2^30. Ask "
-            "for smaller or fewer graphs."
+            f"The graphs would have about {entries:.2g} table entries in total, but one call makes at most 2^30 "
+            "entries. Ask for smaller or fewer graphs."
         )

@@ -25,7 +25,7 @@ class BurstyChannel:
     Args:
         snr_db: signal-to-noise ratio without bursts, `20 log10(1 / noise_std)`.
         burst_std: strength of a burst; 0 gives the white Gaussian channel.
-        burst_probability: the probability that a burst hits a symbol, independent of the others.
+        burst_probability: the probability that a burst hits a symbol, independent of the other symbols.
         decoder: the likelihood that the receiver assumes. `gaussian` ignores bursts (the usual mismatched decoder);
             `mixture` is the true likelihood.
     """

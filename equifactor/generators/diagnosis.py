@@ -54,14 +54,14 @@ def noisy_or_network(
 ) -> FactorGraph | list[FactorGraph]:
     """Draw diseases and findings as in QMR-DT [Shwe91]: causes with priors, and effects as noisy-or of some causes.
 
-    Variables 0 to `num_causes` - 1 are the causes, and the effects follow. Priors are drawn uniformly from 0 to
-    twice `prior`, inhibitors uniformly from 0 to 1. Observed effects take the states of one sample of the network.
-    Graph i does not depend on `count`.
+    Variables 0 to `num_causes` - 1 are the causes, and the effects follow. Priors are drawn uniformly from 0 to twice
+    `prior`, and inhibitors uniformly from 0 to 1. Observed effects take the states of one sample of the network. Graph
+    i does not depend on `count`.
 
     Args:
         num_causes: the number of causes.
         num_effects: the number of effects.
-        parents: number of causes of each effect, or `(low, high)` to draw it per effect.
+        parents: number of causes of each effect, or `(low, high)` to draw the number per effect.
         prior: the mean probability of a cause, at most 0.5.
         leak: the probability of an effect if none of its causes is active.
         observed: the share of effects that are observed.

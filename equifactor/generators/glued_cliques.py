@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.generators.argument_checks import spin_draws, whole
+from equifactor.generators.argument_checks import check_size, spin_draws, whole
 from equifactor.generators.building_blocks import SPIN
 from equifactor.generators.solved import SolvedModel, binary_marginals, ising_model
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
 
-_MAX_SIZE = 26  # Spins of a clique at most: a clique is summed over its 2^size states at once.
+_MAX_SIZE = 26  # The largest number of spins of a clique, which is summed over its 2^size states at once.
 
 
 def glued_cliques(
     num_cliques: int, size: int, *, field_std: float = 0.25, coupling_std: float = 1.0, seed: int = 0
 ) -> SolvedModel:
-    """Draw a tree of complete spin glasses, each sharing one spin with its parent, with ln Z and all marginals.
+    """Draw a tree of complete spin glasses with ln Z and all marginals. Each clique shares one spin with its parent.
 
     Each clique after the first takes its first spin from a random earlier clique. Elimination needs tables of
     2^(size-1) entries. Here a clique is split into two halves, and summed as a matrix of 2^(size/2) squared.
@@ -28,7 +28,7 @@ def glued_cliques(
         num_cliques: the number of cliques.
         size: the number of spins of each clique, at most 26.
         field_std: standard deviation of the fields.
-        coupling_std: standard deviation of the couplings, divided by the root of the size.
+        coupling_std: standard deviation of the couplings times the square root of `size`.
         seed: the seed of the random numbers.
 
     Examples:
@@ -38,6 +38,7 @@ def glued_cliques(
     """
     num_cliques = whole("num_cliques", num_cliques, 1)
     size = whole("size", size, 2, _MAX_SIZE, "The sum runs over the 2^size states of a clique.")
+    check_size(2 * num_cliques * size**2)
     field_std, coupling_std, rng = spin_draws(field_std, coupling_std, seed)
     scopes = np.arange(size)[None] + (size - 1) * np.arange(num_cliques)[:, None]  # [cliques, size]
     for c in range(1, num_cliques):

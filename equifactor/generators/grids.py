@@ -1,8 +1,8 @@
 """Pairwise fields on grids: Ising spin glasses, the paper's asymmetric binary field, Potts glasses.
 
 Variable `r * cols + c` is in row r and column c. Factor i is the unary factor of variable i. The pair factors follow:
-first the edges to the right (row by row), then the edges downwards; wrapped edges come last of each. All graphs of one
-call share one structure, and graph i does not depend on `count`.
+first the edges to the right (row by row), then the edges downwards. In each of these two groups, wrapped edges come
+last. All graphs of one call share one structure, and graph i does not depend on `count`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack, overload
 
 import numpy as np
 
-from equifactor.generators.argument_checks import check_size, number_of_graphs, real, whole
+from equifactor.generators.argument_checks import check_size, number_of_graphs, real, truth, whole
 from equifactor.generators.building_blocks import SPIN, field_structure, one_or_many
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def asymmetric_grid(
     """Draw asymmetric binary fields (paper, section 4.2).
 
     The pair (i, j) has the log table `[[J_ij + J_ji, -2 J_ij], [-2 J_ji, J_ij + J_ji]]` with both couplings
-    drawn from N(0, coupling_std^2). The unary factors, the arguments and the cost are those of `ising_grid`.
+    drawn from N(0, coupling_std^2). The unary factors, the arguments and the cost are the same as for `ising_grid`.
     """
     grid = _Grid(rows, cols, field_std=field_std, coupling_std=coupling_std, wrap=wrap, count=count, seed=seed)
     structure, b, J = grid.draw(states=2, num_fields=1, num_couplings=2)
@@ -108,7 +108,7 @@ def potts_grid(
 ) -> FactorGraph | list[FactorGraph]:
     """Draw Potts glasses `p(x) ~ exp(sum_i b_i(x_i) + sum_ij J_ij [x_i = x_j])` with `states` states.
 
-    Every b_i(x) is drawn from N(0, field_std^2); the other arguments are those of `ising_grid`.
+    Every b_i(x) is drawn from N(0, field_std^2); the other arguments are the same as for `ising_grid`.
     """
     states = whole("states", states, 1)
     grid = _Grid(rows, cols, field_std=field_std, coupling_std=coupling_std, wrap=wrap, count=count, seed=seed)
@@ -147,6 +147,7 @@ class _Grid:
         real("coupling_std", self.coupling_std)
         number_of_graphs(self.count)
         whole("seed", self.seed, 0)
+        truth("wrap", self.wrap)
 
     def draw(self, states: int, num_fields: int, num_couplings: int) -> tuple[Structure, FloatArray, FloatArray]:
         """Return the structure, random fields [N, V, num_fields] and random couplings [N, E, num_couplings]."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LdpcCode:
-    """A linear code given by its sparse parity checks, which may have any number of bits each.
+    """A linear code given by its sparse parity checks. A check may have any number of bits.
 
     Args:
         parity: [m, n] zeros and ones, one row per check and one column per bit. Every check needs a bit, and every bit
@@ -58,7 +58,8 @@ class LdpcCode:
         num_checks = n - whole("k", k, 1)
         if num_checks < COLUMN_WEIGHT or (COLUMN_WEIGHT * n) % num_checks:
             raise OptionError(
-                f"In a regular code n - k must be at least 3 and divide 3n; n = {n}, k = {k} give n - k = {num_checks}."
+                f"In a regular code n - k must be at least 3 and divide 3n. With n = {n} and k = {k}, n - k is "
+                f"{num_checks}."
             )
         check_size(COLUMN_WEIGHT * n)
         checks = regular_checks(n, num_checks, np.random.default_rng(whole("seed", seed, 0)))
@@ -66,9 +67,9 @@ class LdpcCode:
 
     @classmethod
     def irregular(cls, bit_degrees: ArrayLike, check_degrees: ArrayLike, *, seed: int = 0) -> LdpcCode:
-        """Draw a random code with a given number of checks of each bit [n] and of bits of each check [m].
+        """Draw a random code with a given number of checks for each bit [n] and of bits for each check [m].
 
-        Edges are never repeated. The degrees are whole numbers above 0, and both must have the same sum.
+        Edges are never repeated. The degrees are whole numbers above 0, and the two sums of degrees must be equal.
 
         Examples:
             >>> from equifactor import generators
@@ -78,8 +79,8 @@ class LdpcCode:
         bits, checks = (_read_degrees(name, d) for name, d in (("bits", bit_degrees), ("checks", check_degrees)))
         if bits.sum() != checks.sum():
             raise OptionError(
-                f"The degrees of the bits sum to {bits.sum()} and those of the checks to {checks.sum()}. The sums must "
-                "be equal."
+                f"The degrees of the bits sum to {bits.sum()}, and the degrees of the checks sum to {checks.sum()}. "
+                "The sums must be equal."
             )
         for name, degree, others, count in (
             ("bit", bits.max(), "checks", len(checks)),
@@ -93,7 +94,7 @@ class LdpcCode:
 
     @classmethod
     def of_edges(cls, bit: IntArray, check: IntArray, n: int) -> LdpcCode:
-        """Return the code over n bits with the edges (bit [e], ascending, and check [e]); every check needs an edge."""
+        """Return the code over n bits with edges (bit [e], check [e]). Bits ascend, and every check needs an edge."""
         code = cls.__new__(cls)
         code.bits = bit[np.argsort(check, kind="stable")]
         code.check_ptr = ptr_of(np.bincount(check))
@@ -102,7 +103,7 @@ class LdpcCode:
 
     @cached_property
     def parity(self) -> NDArray[np.uint8]:
-        """The checks as a matrix [m, n] of bytes, which only `encode` needs."""
+        """The checks as a matrix [m, n] of bytes."""
         check_size((len(self.check_ptr) - 1) * self.n)
         matrix = np.zeros((len(self.check_ptr) - 1, self.n), np.uint8)
         matrix[row_of(self.check_ptr), self.bits] = 1
@@ -184,7 +185,7 @@ def _read_parity(parity: object) -> np.ndarray:
         raise ModelError(f"The parity checks are not a matrix of zeros and ones: {wrong}.")
     if array.ndim != 2 or not array.size:
         raise ModelError(
-            "The parity checks must be a matrix of zeros and ones, one row per check and one column per bit; found "
+            "The parity checks must be a matrix of zeros and ones, one row per check and one column per bit. Found "
             f"an array of shape {array.shape}."
         )
     other = (array != 0) & (array != 1)
@@ -202,7 +203,7 @@ def _read_parity(parity: object) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Transmissions:
-    """Words sent over a channel: the code, the sent words [N, n], the received words [N, n] and a graph for each."""
+    """Words sent over a channel: the code, the sent words [N, n], the received words [N, n], and a graph per word."""
 
     code: LdpcCode
     channel: BurstyChannel
@@ -222,7 +223,7 @@ def ldpc_transmissions(
 ) -> Transmissions:
     """Draw a code, send `count` codewords over the channel, and return the sent words with the graphs.
 
-    `zero` sends the all-zero word, which is as hard to decode as any other for a decoder that treats 0 and 1 alike.
+    `zero` sends the all-zero word. For a decoder that treats 0 and 1 alike, it is as hard to decode as any other word.
     Learned decoders must be trained and tested on `random` words. Word i does not depend on `count`.
     """
     choice("codeword", codeword, ("zero", "random"))
@@ -277,7 +278,7 @@ def ldpc(
         burst_std: strength of a burst; 0 gives white Gaussian noise only.
         burst_probability: probability that a burst hits a symbol.
         decoder: the likelihood that the receiver assumes: `gaussian` ignores bursts, `mixture` does not.
-        codeword: `zero` sends the all-zero word, `random` random words; `ldpc_transmissions` also returns them.
+        codeword: `zero` sends the all-zero word, `random` random words; `ldpc_transmissions` also returns the words.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the code, the words and the noise.
     """

@@ -67,11 +67,12 @@ def pairwise_field(
         topology: `regular` has every variable in `degree` random pairs; `complete` has all pairs; `bipartite` has all
             pairs between two halves; `triangles` is a square lattice with one diagonal per square, cut to V variables.
         degree: number of pairs of each variable, for `regular`.
-        card: number of states, or `(low, high)` to draw it per variable.
-        tables: `potts` has J for equal states and else 0 (-J for two states, a spin glass); `full` draws every entry.
+        card: number of states, or `(low, high)` to draw the number per variable.
+        tables: `potts` has the log value J for equal states, and 0 for other states (-J if both variables have two
+            states, a spin glass); `full` draws every log entry.
         field_std: standard deviation of the fields.
         coupling_mean: mean of J; a positive mean makes neighbours agree. It has no effect on `full`.
-        coupling_std: standard deviation of J, or for `full` of the entries.
+        coupling_std: standard deviation of J, or of the log entries for `full`.
         structures: number of different structures.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the random numbers.
@@ -127,8 +128,8 @@ def _pairs(num_vars: int, topology: Topology, degree: int, rng: np.random.Genera
 def _regular(num_vars: int, degree: int, rng: np.random.Generator) -> IntArray:
     """Return the pairs of a random regular graph: join ends at random, then swap ends until no bad pair is left.
 
-    A bad pair joins a variable to itself or repeats another pair. A swap keeps all degrees, and at any density some
-    swap repairs a bad pair, so the loop ends. It takes O(E) swaps.
+    A bad pair joins a variable to itself or repeats another pair. A swap keeps all degrees. At any density some swap
+    repairs a bad pair, so the loop ends. It takes O(E) swaps.
     """
     ends = rng.permutation(np.repeat(np.arange(num_vars), degree)).reshape(-1, 2).tolist()
     count = Counter(frozenset(pair) for pair in ends)

@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
 
 
-COLUMN_WEIGHT = 3  # Checks per bit, as in the codes of the literature on decoding.
-_REPEAT_COST = 1_000_000  # The cost of a repeated edge, which is larger than that of all 4-cycles together.
-# Swaps without improvement after which the remaining 4-cycles are accepted. Chosen by hand.
+COLUMN_WEIGHT = 3  # The number of checks per bit, as in the codes of the literature on decoding.
+_REPEAT_COST = 1_000_000  # The cost of a repeated edge, which is larger than the cost of all 4-cycles of a bit.
+# The number of swaps without improvement after which the remaining 4-cycles are accepted. Chosen by hand.
 _MAX_IDLE_SWAPS = 2_000
-# Attempts to remove repeated edges before the degrees are reported as impossible. Chosen by hand.
+# The number of attempts to remove repeated edges before the degrees are reported as impossible. Chosen by hand.
 _MAX_ROUNDS = 1_000
 
 
 def regular_checks(n: int, num_checks: int, rng: np.random.Generator) -> IntArray:
     """Return the checks of each bit [n, 3]; every check has 3n / num_checks bits, and no bit is in a check twice.
 
-    Starts from a random matching of bits and checks. Swaps edges as long as there are repeated edges or 4-cycles (two
-    bits that share two checks) and swaps still help. The number of 4-cycles of a random matching does not grow with n,
-    so the work is sorting, O(n log n), plus a bounded number of swaps. Short codes must keep some 4-cycles.
+    The search starts from a random matching of bits and checks. It swaps edges as long as there are repeated edges or
+    4-cycles (two bits that share two checks) and swaps still help. The number of 4-cycles of a random matching does not
+    grow with n. So the work is sorting, O(n log n), plus a bounded number of swaps. Short codes must keep some
+    4-cycles.
     """
     sockets = rng.permutation(np.repeat(np.arange(num_checks), COLUMN_WEIGHT * n // num_checks))
     swaps = _Swaps(sockets.reshape(n, COLUMN_WEIGHT), num_checks)
@@ -50,8 +51,8 @@ def matched_checks(
 ) -> tuple[IntArray, IntArray]:
     """Draw random edges (bit [e], check [e]) without repeats, given degrees [n] and [m] with equal sums.
 
-    Starts from a random matching. Shuffles the checks of repeated edges and of some other edges until no edge is
-    repeated. Raises `OptionError` if this fails, for example if a bit has more checks than there are.
+    The search starts from a random matching. It shuffles the checks of repeated edges and of some other edges until no
+    edge is repeated. Raises `OptionError` if this fails, for example if a bit should have more checks than exist.
     """
     bit = np.repeat(np.arange(len(bit_degrees)), bit_degrees)
     check = rng.permutation(np.repeat(np.arange(len(check_degrees)), check_degrees))
@@ -111,12 +112,12 @@ class _Swaps:
         return np.unique(self._bit_of_key[shared]).tolist()
 
     def still_bad(self, bad: list[int]) -> list[int]:
-        """Return the bits in 4-cycles or with repeated edges now; `bad` are those before the last swaps."""
+        """Return the bits in 4-cycles or with repeated edges now; `bad` are the bad bits before the last swaps."""
         met, self._met = self._met, set()
         return sorted(i for i in {*bad, *self._moved, *met} if self._cost(self.row(i)))
 
     def try_swap(self, i: int, rng: np.random.Generator) -> bool:
-        """Swap a check of bit i with one of a random bit unless that is worse; return whether it is better."""
+        """Swap a check of bit i with a check of a random bit unless the cost rises; return whether the cost falls."""
         j = int(rng.integers(len(self._checks)))
         slot_i, slot_j = (int(s) for s in rng.integers(COLUMN_WEIGHT, size=2))
         if i == j:
@@ -178,8 +179,8 @@ def null_space(parity: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], IntArray]:
         parity: [m, n] zeros and ones.
 
     Returns:
-        generator [k', n] with `generator @ parity.T = 0 (mod 2)`, k' = n - rank; and the positions [k'] at which a
-        codeword contains its message unchanged. Cost O(m^2 n).
+        The generator [k', n], with k' = n - rank and `generator @ parity.T = 0 (mod 2)`, and the positions [k'] at
+        which a codeword contains its message unchanged. Cost O(m^2 n).
     """
     rows = parity.astype(bool)
     n = rows.shape[1]

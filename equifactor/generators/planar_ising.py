@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.generators.argument_checks import spin_draws, whole
+from equifactor.generators.argument_checks import check_size, spin_draws, whole
 from equifactor.generators.grids import grid_edges
 from equifactor.generators.solved import SolvedModel, binary_marginals, ising_model
 
@@ -19,14 +19,14 @@ def planar_ising(
 ) -> SolvedModel:
     """Draw a spin glass on a grid of any size, without wrap and with fields on the first column only.
 
-    Without fields, Z of a planar Ising model is the square root of a determinant over directed edges [KacWard52]. A
-    field is a coupling to one more spin that is fixed up. Placed outside the grid, beside the first column, this
-    spin leaves the graph planar. This gives ln Z, and as its derivative by the fields the mean of each spin of the
-    first column. The matrix is banded by columns and is eliminated column by column: O(cols * rows^3).
+    Without fields, Z of a planar Ising model is the square root of a determinant over directed edges [KacWard52], up to
+    a known factor. A field is a coupling to one more spin that is fixed up. If this spin lies outside the grid, beside
+    the first column, the graph stays planar. The determinant gives ln Z. The derivative of ln Z by a field is the mean
+    of a spin of the first column. The matrix is banded by columns and is eliminated column by column: O(cols * rows^3).
 
     Args:
-        rows: any number; 80 rows and columns take a few seconds.
-        cols: any number.
+        rows: number of rows, at least 2; 80 rows and columns take a few seconds.
+        cols: number of columns, at least 2.
         field_std: standard deviation of the fields on the first column.
         coupling_std: standard deviation of the couplings.
         seed: the seed of the random numbers.
@@ -37,6 +37,7 @@ def planar_ising(
         SolvedModel(planar-12x12-seed1, ln Z 185.987, 12 marginals known)
     """
     rows, cols = whole("rows", rows, 2), whole("cols", cols, 2)
+    check_size(10 * rows * cols)
     field_std, coupling_std, rng = spin_draws(field_std, coupling_std, seed)
     edges = grid_edges(rows, cols)
     first = cols * np.arange(rows)  # the spins of the first column
@@ -45,7 +46,7 @@ def planar_ising(
     J = coupling_std * rng.standard_normal(len(edges))
     graph = ising_model(b, edges, J, f"planar-{rows}x{cols}-seed{seed}")
 
-    # The spin that is fixed up is the last one.
+    # The spin that is fixed up comes last.
     cell = np.arange(rows * cols)
     position = np.concatenate((np.stack((cell % cols, cell // cols), axis=1), [[-float(rows), (rows - 1) / 2]]))
     fixed = np.stack((np.full(rows, rows * cols), first), axis=1)
@@ -114,7 +115,8 @@ def _kac_ward(position: FloatArray, edges: IntArray, J: FloatArray, column: IntA
             left = left - tanh * part(k, k + 1) @ np.linalg.solve(behind, back)
         log_det += float(np.linalg.slogdet(left)[1])
         behind = left
-    # The inverse of the last remainder is that of 1 - W in column 0, which holds all edges after a wanted one.
+    # The inverse of the last remainder is the part of the inverse of 1 - W in column 0. All edges after a wanted edge
+    # are in column 0.
     product = np.diagonal(part(0, 0) @ np.linalg.inv(behind)).real
     derivative = np.zeros(2 * num)
     derivative[members[0]] = -(1 - t[members[0]] ** 2) * product

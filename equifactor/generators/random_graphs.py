@@ -55,11 +55,11 @@ def random_graph(
     Args:
         num_vars: V, the number of variables.
         num_factors: F, the number of factors.
-        arity: number of variables per factor, or `(low, high)` to draw it per factor; 0 gives a constant factor.
-        card: number of states, or `(low, high)` to draw it per variable.
+        arity: number of variables per factor, or `(low, high)` to draw the number per factor; 0 gives a constant.
+        card: number of states, or `(low, high)` to draw the number per variable.
         strength: log entries are drawn from N(0, strength^2).
         zeros: probability of a zero entry; one planted assignment keeps positive probability.
-        structures: number of different structures, which the graphs use in turn; training is fastest with few.
+        structures: number of different structures, which the graphs use in turn; few structures make training faster.
         count: None gives one graph, N gives a list of N.
         seed: the seed of the random numbers.
 
@@ -97,10 +97,10 @@ def _structure(
 
 
 def random_subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> IntArray:
-    """Draw a uniform random subset of the variables for each factor; return all subsets, in random order, as one array.
+    """Draw a uniform random subset of the variables, in random order, for each factor; return all in one array.
 
-    This is Floyd's sampling for all factors at once. Slot j draws from the first V - size + j + 1 variables, and takes
-    the last of these if its draw is already in the subset.
+    This is Floyd's sampling for all factors at once. Slot j draws from the first V - size + j + 1 variables. If the
+    drawn variable is already in the subset, the slot takes the last of these variables.
     """
     width = int(size.max(initial=0))
     chosen = np.full((len(size), width), -1, np.int64)

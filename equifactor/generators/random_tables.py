@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def with_random_tables(
     structure: Structure, rng: np.random.Generator, strength: float, zeros: float, name: str
 ) -> FactorGraph:
-    """Return a graph whose log entries are drawn from N(0, strength^2), or are zeros with probability `zeros`.
+    """Return a graph whose log entries are drawn from N(0, strength^2). An entry is zero with probability `zeros`.
 
-    One uniform random assignment keeps a positive entry in every table. So no table is all zero, the partition
-    function is positive, and the mean share of zeros in a table of n entries is `zeros * (1 - 1/n)`. Cost O(T).
+    One uniform random assignment keeps a positive entry in every table. So no table is all zero, and the partition
+    function is positive. The mean share of zeros in a table of n entries is `zeros * (1 - 1/n)`. Cost O(T).
     """
     check_size(structure.num_entries)
     log_phi = strength * rng.standard_normal(structure.num_entries)

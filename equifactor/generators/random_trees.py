@@ -39,12 +39,12 @@ def random_tree(
 ) -> FactorGraph | list[FactorGraph]:
     """Draw a random tree with a unary factor on every variable and a pair factor on every edge.
 
-    The tree is a random recursive tree (each new variable is joined to a uniform random earlier one) with shuffled
-    numbers and scope orders. Every graph of a list has its own tree, and graph i does not depend on `count`.
+    The tree is a random recursive tree: each new variable is joined to a uniform random earlier variable. Numbers and
+    scope orders are shuffled. Every graph of a list has its own tree, and graph i does not depend on `count`.
 
     Args:
         num_vars: V; there are V unary and V - 1 pair factors.
-        card: number of states, or `(low, high)` to draw it per variable.
+        card: number of states, or `(low, high)` to draw the number per variable.
         strength: log entries are drawn from N(0, strength^2).
         zeros: probability of a zero entry; one planted assignment keeps positive probability.
         count: None gives one graph, N gives a list of N.

@@ -1,6 +1,6 @@
 """Models of any size whose answers are known by other means than elimination.
 
-They test solvers on models that are too large for exact inference. Each generator returns a `SolvedModel`.
+These models test solvers at sizes that are too large for exact inference. Each generator returns a `SolvedModel`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SolvedModel:
     Attributes:
         graph: the model.
         log_z: its ln Z.
-        marginals: the marginals of its variables; only those with `known` are meaningful.
+        marginals: the marginals of its variables; only marginals of variables in `known` are meaningful.
         known: [V] the variables whose marginals are known.
     """
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.generators.argument_checks import spin_draws, whole
+from equifactor.generators.argument_checks import check_size, spin_draws, truth, whole
 from equifactor.generators.building_blocks import SPIN
 from equifactor.generators.grids import grid_edges
 from equifactor.generators.solved import SolvedModel, binary_marginals, ising_model
@@ -14,7 +14,7 @@ from equifactor.generators.solved import SolvedModel, binary_marginals, ising_mo
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
-_MAX_ROWS = 24  # Rows at most: a vector over the states of a column has 2^rows entries, and each column keeps one.
+_MAX_ROWS = 24  # The largest number of rows: each column keeps a vector of 2^rows entries.
 
 
 def ising_strip(
@@ -32,11 +32,11 @@ def ising_strip(
     the rows are applied to it one after the other, so that a step costs rows * 2^rows. The forward vectors are kept.
 
     Args:
-        rows: at most 24; the computation takes 2^rows * cols * 8 bytes.
-        cols: any number.
+        rows: number of rows, at most 24; the computation takes 2^rows * cols * 8 bytes.
+        cols: number of columns.
         field_std: standard deviation of the fields.
         coupling_std: standard deviation of the couplings.
-        wrap: join the first row to the last row, which gives a cylinder.
+        wrap: join the first row to the last row, which gives a cylinder; one or two rows are not joined.
         seed: the seed of the random numbers.
 
     Examples:
@@ -45,7 +45,8 @@ def ising_strip(
         SolvedModel(strip-6x40-seed1, ln Z 331.138, 240 marginals known)
     """
     rows = whole("rows", rows, 1, _MAX_ROWS, "The sum runs over the 2^rows states of a column.")
-    cols = whole("cols", cols, 1)
+    cols, wrap = whole("cols", cols, 1), truth("wrap", wrap)
+    check_size(2**rows * cols)
     field_std, coupling_std, rng = spin_draws(field_std, coupling_std, seed)
     edges = grid_edges(rows, cols)
     if wrap and rows > 2:

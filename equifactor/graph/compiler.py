@@ -124,7 +124,7 @@ class _Parts:
 
 
 def _concatenate(batch: tuple[FactorGraph, ...]) -> _Parts:
-    """Join the arrays of all graphs and shift what they point to."""
+    """Join the arrays of all graphs, and shift variable numbers and pointers."""
     structures = [g.structure for g in batch]
     scopes = [s.scope_vars for s in structures]
     card = np.concatenate([s.card for s in structures])

@@ -21,7 +21,7 @@ def connected_components(structure: Structure, observed: IntArray | None = None)
         structure: the scopes, with or without the observed variables.
         observed: [V] observed state, -1 where free; None when nothing is observed.
 
-    Cost O(E) per round; the rounds grow with the logarithm of the longest path on all graphs we know.
+    Cost O(E) per round. On all graphs that were tried, the rounds grow with the logarithm of the longest path.
     """
     free = np.ones(structure.num_vars, bool) if observed is None else observed < 0
     kept = free[structure.scope_vars]
@@ -33,7 +33,7 @@ def connected_components(structure: Structure, observed: IntArray | None = None)
     while len(var):
         lowest = np.repeat(np.minimum.reduceat(root[var], starts), edges_of_factor)
         hooked = root.copy()
-        np.minimum.at(hooked, root[var], lowest)  # each tree hangs itself on its lowest neighbour
+        np.minimum.at(hooked, root[var], lowest)  # attach each tree to its lowest neighbour
         while not np.array_equal(hooked, shorter := hooked[hooked]):
             hooked = shorter
         if np.array_equal(hooked, root):

@@ -1,4 +1,4 @@
-"""Structured factors as dense tables: the one place that writes them out, and what a kind gets that defines no more."""
+"""Structured factors as dense tables: the one place that writes them out, and the default methods of every kind."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ def _tables_of(cls: type[StructuredFactor], rows: FactorRows) -> list[FloatArray
     total = np.log2(np.exp2(bits).sum()) if len(bits) else 0.0
     if total > _MAX_LOG2_ENTRIES:
         raise ModelError(
-            f"The kind {cls.kind} leaves evidence and other states to dense tables. Those of {len(bits)} factors over "
-            f"up to {rows.arity.max()} variables would have 2^{total:.1f} entries, and at most 2^{_MAX_LOG2_ENTRIES} "
-            "are allowed. Define sliced, with_states and with_slots in its class."
+            f"The kind {cls.kind} handles evidence and removed states by dense tables. The tables of {len(bits)} "
+            f"factors over up to {rows.arity.max()} variables would have 2^{total:.1f} entries, and at most "
+            f"2^{_MAX_LOG2_ENTRIES} are allowed. Define sliced, with_states and with_slots in its class."
         )
     dense = dense_rows(cls, rows)
     shapes = np.split(rows.card, rows.scope_ptr[1:-1])

@@ -158,12 +158,12 @@ class FactorGraph:
 
     @property
     def state_names(self) -> tuple[tuple[str, ...] | None, ...] | None:
-        """The names of the states of each variable; None for a variable, or for all, whose states have no names."""
+        """The names of the states of each variable, None for a variable without them; None if no state has a name."""
         return self.structure.state_names
 
     @property
     def variables(self) -> dict[int | str, tuple[int | str, ...]]:
-        """The states of each variable, both by name or, without names, by number; a new dictionary at each call."""
+        """The states of each variable, by name if they have names, otherwise by number; a new dictionary each time."""
         names: Sequence[int | str] = self.structure.variable_names or range(self.num_vars)
         return {name: tuple(self.structure.states_of(i)) for i, name in enumerate(names)}
 
@@ -187,7 +187,7 @@ class FactorGraph:
         return math.prod(d**n for d, n in Counter(self.card[self.free_vars].tolist()).items())
 
     def factor(self, factor: int) -> FloatArray | StructuredFactor:
-        """Return one factor as it was stated: the log table, or the `Parity`, `Clause`, .. that it is."""
+        """Return one factor as it was stated: its log table, or an object such as `Parity` or `Clause`."""
         a, kinds = inputs.factor_number(factor, self.num_factors), self.structure.kinds
         if kinds is None or kinds.kind[a] == 0:
             return self.log_table(a)
@@ -235,10 +235,11 @@ class FactorGraph:
         Args:
             evidence: a mapping from variable to state or weights, or a pandas Series, in which NaN is not observed; or
                 an array [V] of state numbers, such as a row of samples, in which -1 is not observed. Text is an exact
-                name. A whole number counts from 0. It is refused if names are numbers, or words for true and false, at
-                other places: for the states "1" and "2" pass "1", for TRUE and FALSE pass "TRUE", and not 1. True and
-                False are 1 and 0 of two states without names; with names they are refused unless a state has that name.
-                Weights are in the order of the states, or a mapping from state to weight.
+                name. A whole number counts from 0. It is refused if state names are numbers, or words for true and
+                false, that do not match their places: for the states "1" and "2" pass "1", for TRUE and FALSE pass
+                "TRUE", and not 1. True and False are 1 and 0 of two states without names. If the states have names,
+                True and False are refused unless a state has that name. Weights are in the order of the states, or a
+                mapping from state to weight.
 
         Raises `ModelError`, which names the choices, for an ambiguous value, for a variable that is given twice, and
         for a variable that is already observed in another state.
@@ -287,7 +288,7 @@ class FactorGraph:
         return iter(()) if names is None else (names[i] for i in scope)
 
     def _with_rows(self, scopes: list[list[int]], tables: list[Any], log: bool) -> FactorGraph:
-        """Return the graph times more factors, some of which are structured, or its own are."""
+        """Return the graph times more factors, where some new or present factor is structured."""
         s = self.structure
         rows = factor_input.read_rows(s.rows(self.log_phi), s.card, scopes, tables, log)
         structure = Structure.of_rows(s.card, rows, variable_names=s.variable_names, state_names=s.state_names)

@@ -1,7 +1,8 @@
-"""Factors of any kind as rows of flat arrays: what is stored of each, and how rows are picked, changed and merged.
+"""Factors of any kind as rows of flat arrays, and how rows are picked, changed and merged.
 
-A factor has a kind, a scope, some log values (its potentials, which a network may provide) and some whole numbers, its
-words (part of the structure: signs of literals, listed configurations). A table has one value per entry and no words.
+A factor has a kind, a scope, log values and words. The log values are its potentials, which a network may provide. The
+words are whole numbers that are part of the structure, such as signs of literals or listed configurations. A table has
+one value per entry and no words.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class FactorRows:
 
     @property
     def num_factors(self) -> int:
-        """N."""
+        """N, the number of factors."""
         return len(self.kind)
 
     @cached_property
@@ -95,7 +96,7 @@ class FactorRows:
         return self.as_kind(0).with_values(sizes, values.ravel()).with_words(no_words, no_words[:0])
 
     def sum_of_edges(self, values: np.ndarray) -> np.ndarray:
-        """Return [N] sums of what each edge has [e, ..]; 0 for a factor without variables."""
+        """Return [N, ..] sums of values [e, ..] over the edges of each factor; 0 for a factor without variables."""
         return row_sums(values, self.scope_ptr)
 
 
@@ -130,7 +131,7 @@ def row_any(marked: BoolArray, ptr: IntArray) -> BoolArray:
 
 
 def merged(parts: Sequence[tuple[IntArray, FactorRows]]) -> FactorRows:
-    """Return rows in one order: each part has the places [N] of its factors, which are 0, 1, .. in all."""
+    """Return all rows in one order. Each part comes with the places of its factors; all places together are 0, 1, .."""
     place = np.concatenate([where for where, _ in parts])
     return joined([part for _, part in parts]).take(np.argsort(place))
 

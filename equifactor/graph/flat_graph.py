@@ -1,8 +1,8 @@
 """FlatGraph: the compiled form of one factor graph, or of a batch of different ones; `compile` makes it.
 
-Tables are grouped by shape, other factors by kind. A group of F factors of shape (d1, .., dk) is one dense tensor
-`[F, d1, .., dk]`, and the messages on slot j of its factors are one contiguous block `[F, d_j]` of the flat
-vector of edge states. A batch is the concatenation of its graphs: nothing is padded.
+Tables are grouped by shape, structured factors by kind. A group of F factors of shape (d1, .., dk) is one dense tensor
+`[F, d1, .., dk]`. The messages on slot j of its factors are one contiguous block `[F, d_j]` of the flat vector of edge
+states. A batch is the concatenation of its graphs: nothing is padded.
 
 Symbols: V free variables, F factors, E edges, X variable states, S edge states, T table entries, G graphs.
 Edges and edge states are ordered by (group, slot, factor); table entries by (group, factor).
@@ -45,7 +45,7 @@ class FactorGroup:
 
     @property
     def num_factors(self) -> int:
-        """F of this group."""
+        """F, the number of factors of this group."""
         return len(self.factors)
 
     def table(self, log_phi: Any) -> Any:
@@ -79,7 +79,7 @@ class StructuredGroup:
 
     @property
     def num_factors(self) -> int:
-        """N."""
+        """N, the number of factors of this group."""
         return len(self.factors)
 
     def rows(self, log_values: FloatArray, scope_vars: IntArray | None = None) -> FactorRows:
@@ -112,43 +112,43 @@ class FlatGraph(Generic[Array]):
     has_zeros: bool
     graphs: tuple[FactorGraph, ...]
     graph_ptr: dict[Axis, IntArray]  # [G+1] first variable, state, factor or entry of each graph
-    # What was derived from the structure alone, such as the CPU layout; graphs that differ in potentials share it.
+    # Arrays derived from the structure alone, such as the CPU layout; graphs that differ in potentials share them.
     cache: dict[str, Any] = field(default_factory=dict)
     structured: tuple[StructuredGroup, ...] = ()  # the structured factors
 
     @property
     def num_graphs(self) -> int:
-        """G."""
+        """G, the number of graphs."""
         return len(self.graphs)
 
     @property
     def num_vars(self) -> int:
-        """V: free variables of all graphs."""
+        """V, the number of free variables of all graphs."""
         return len(self.graph_of_var)  # type: ignore[arg-type]
 
     @property
     def num_states(self) -> int:
-        """X."""
+        """X, the number of variable states."""
         return len(self.var_of_state)  # type: ignore[arg-type]
 
     @property
     def num_factors(self) -> int:
-        """F."""
+        """F, the number of factors."""
         return len(self.graph_of_factor)  # type: ignore[arg-type]
 
     @property
     def num_edges(self) -> int:
-        """E."""
+        """E, the number of edges."""
         return len(self.var_of_edge)  # type: ignore[arg-type]
 
     @property
     def num_edge_states(self) -> int:
-        """S."""
+        """S, the number of edge states."""
         return len(self.state_of_edge_state)  # type: ignore[arg-type]
 
     @property
     def num_entries(self) -> int:
-        """T."""
+        """T, the number of table entries."""
         return len(self.log_phi)  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
@@ -161,14 +161,16 @@ class FlatGraph(Generic[Array]):
     def with_log_phi(self, log_phi: Array) -> FlatGraph[Array]:
         """Return the same structure with other potentials [T] in flat order; nothing is recompiled.
 
-        `has_zeros` is kept when the tensor carries gradients or lives on a GPU (looking would wait for the
-        device): potentials from a network are finite, and a graph compiled with zeros stays safe.
+        `has_zeros` is kept when the tensor carries gradients or lives on a GPU, where a look would wait for the
+        device. Potentials from a network are finite, and a graph compiled with zeros stays safe.
         """
         if tuple(log_phi.shape) != (self.num_entries,):  # type: ignore[attr-defined]
             raise ValueError(f"log_phi needs shape ({self.num_entries},), found {tuple(log_phi.shape)}.")  # type: ignore[attr-defined]
         zeros = self.has_zeros
         if isinstance(log_phi, np.ndarray):
             zeros = bool(np.isneginf(log_phi).any())
+            log_phi = log_phi.view()  # read-only as in every graph: kernels are compiled again for other arrays
+            log_phi.flags.writeable = False
         elif not log_phi.requires_grad and log_phi.device.type == "cpu":  # type: ignore[attr-defined]
             zeros = bool((log_phi == -np.inf).any())  # type: ignore[attr-defined]
         return replace(self, log_phi=log_phi, has_zeros=zeros)
@@ -183,7 +185,7 @@ class FlatGraph(Generic[Array]):
         import torch
 
         def tensor(values: Any) -> torch.Tensor:
-            # numpy arrays here are read-only; torch wants to own what it may write to
+            # A copy: the numpy arrays are read-only, and torch expects memory that it may write to.
             values = values if isinstance(values, torch.Tensor) else torch.tensor(values)
             return values.to(device)
 
@@ -194,7 +196,7 @@ class FlatGraph(Generic[Array]):
         moved: dict[str, Any] = {name: tensor(getattr(self, name)) for name in arrays}
         log_phi = tensor(self.log_phi).to(getattr(torch, dtype))
         groups = tuple(replace(g, factors=tensor(g.factors)) for g in self.groups)
-        # The words of other factors stay as they are: the first message through them lays out index tensors.
+        # The words of structured factors stay numpy arrays: the first message turns them into index tensors.
         structured = tuple(replace(g, factors=tensor(g.factors)) for g in self.structured)
         moved |= {"log_phi": log_phi, "groups": groups, "structured": structured}
         return FlatGraph(**{**vars(self), **moved, "cache": {}})
@@ -219,8 +221,8 @@ class FlatGraph(Generic[Array]):
         return np.flatnonzero(chosen[self.cache["graph_of_edge_state"]])
 
     def sum_per_graph(self, graph: IntArray, values: FloatArray) -> FloatArray:
-        """Return [G] sums of values [N] of numpy, each of which belongs to one graph [N]."""
-        return np.bincount(graph, values, self.num_graphs).astype(np.float64)  # of nothing at all, it makes integers
+        """Return [G] the sum over each graph of numpy values [N]; `graph` [N] is the graph of each value."""
+        return np.bincount(graph, values, self.num_graphs).astype(np.float64)  # bincount of no values has integers
 
     # ---- answers per graph ------------------------------------------------------------------------------
 
@@ -250,7 +252,7 @@ class FlatGraph(Generic[Array]):
         """Return [V_g+1] first state of each free variable within its graph, for each graph; all at once."""
         first_var, first_state = self.graph_ptr["variables"], self.graph_ptr["states"]
         count = np.diff(first_var) + 1
-        last = np.cumsum(count)  # where the pieces end: a graph's last entry is its neighbour's first, so both have it
+        last = np.cumsum(count)  # where the pieces end; the last entry of a graph is also the first of the next one
         variable = np.arange(last[-1]) - np.repeat(np.arange(self.num_graphs), count)
         var_ptr: Any = self.var_ptr if isinstance(self.var_ptr, np.ndarray) else self.var_ptr.cpu().numpy()  # type: ignore[attr-defined]
         ptr = var_ptr[variable] - np.repeat(first_state[:-1], count)

@@ -37,7 +37,7 @@ def check_kinds(rows: FactorRows) -> None:
 
 
 def check_compiled(kind: IntArray) -> None:
-    """Raise `ModelError` if the compiled kernels do not know the kind of some factor, whose numbers are `kind` [F]."""
+    """Raise `ModelError` if some kind among `kind` [F] has no compiled kernels."""
     if not has_kernels(kind):
         a = next(n for n in np.unique(kind).tolist() if n != TABLE and not kind_class(n).has_kernels)
         raise ModelError(

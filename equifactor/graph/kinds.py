@@ -1,4 +1,4 @@
-"""The table of all kinds of factors: what a kind is called, its number, and where its class is."""
+"""The table of all kinds of factors: the name and number of a kind, and the place of its class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound="type[StructuredFactor]")
 
-# The number of a kind is its place in this table; number 0 are dense tables, which have no class. A kind of this
+# The number of a kind is its place in this table. Number 0 stands for dense tables, which have no class. A kind of this
 # package is one folder in `factors` and one line here. `register_kind` adds the kinds of other packages.
 KINDS: dict[str, Any] = {
     "table": None,
@@ -58,7 +58,7 @@ def register_kind(cls: Kind) -> Kind:
     known = KINDS.get(name)
     if name in KINDS and not (isinstance(known, type) and _place(known) == _place(cls)):
         owner = _place(known) if isinstance(known, type) else known or "dense tables"
-        raise OptionError(f"The kind {name!r} of {_place(cls)} is already that of {owner}. Choose another name.")
+        raise OptionError(f"The kind {name!r} of {_place(cls)} is already taken by {owner}. Choose another name.")
     KINDS[name] = cls
     cls.number = kind_number(name)
     kind_class.cache_clear()
@@ -96,14 +96,14 @@ def kind_class(number: int) -> type[StructuredFactor]:
 
 
 def kinds_with(attribute: str, kind: IntArray) -> BoolArray:
-    """Return [F] whether the classes of factors of kinds `kind` [F] have an attribute; dense tables have none."""
+    """Return [F] whether an attribute of the class of each kind among `kind` [F] is set; False for dense tables."""
     numbers, place = np.unique(kind, return_inverse=True)
     found = [n > 0 and bool(getattr(kind_class(n), attribute)) for n in numbers.tolist()]
     return np.array(found, bool)[place]
 
 
 def has_kernels(kind: IntArray) -> bool:
-    """Return whether the compiled kernels know the kinds of all factors, whose numbers are `kind` [F]."""
+    """Return whether all kinds among `kind` [F] have compiled kernels."""
     return bool((kinds_with("has_kernels", kind) | (kind == 0)).all())
 
 
@@ -114,7 +114,7 @@ def registered_kinds(kind: IntArray) -> dict[int, type[StructuredFactor]]:
 
 
 def renumbered(kind: IntArray, registered: dict[int, type[StructuredFactor]]) -> IntArray:
-    """Return the numbers `kind` [F] of another process with those of this one, which registers what it lacks."""
+    """Translate kind numbers `kind` [F] of another process into those of this one; register kinds it does not know."""
     changed = kind
     for number, cls in registered.items():
         own = cls.number if cls.number >= 0 else register_kind(cls).number

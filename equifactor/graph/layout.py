@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 LINEAR_RANGE = 300.0  # The largest log range, in nats, of a table whose products with messages cannot underflow.
 
 
-# Columns of Layout.factors, and columns of Layout.slots and Layout.edges.
-SLOT, ENTRY = 0, 1  # a factor has its first slot and its first table entry
-MSG, STATE, CARD, VAR = 0, 1, 2, 3  # a slot has its first edge state, first variable state, states, and variable
+SLOT, ENTRY = 0, 1  # Columns of `Layout.factors`: the first slot and the first table entry of a factor.
+# Columns of `Layout.slots`: the first edge state, the first variable state, the number of states, and the variable of a
+# slot. The rows of `Layout.edges` have the same columns without VAR.
+MSG, STATE, CARD, VAR = 0, 1, 2, 3
 
 
 class Layout(NamedTuple):
@@ -44,9 +45,9 @@ class Layout(NamedTuple):
 
 
 class KindArrays(NamedTuple):
-    """What kind each factor is, in flat order."""
+    """The kind of each factor, in flat order."""
 
-    kind: IntArray  # [F] as in `factors.kinds.KINDS`, 0 for a table
+    kind: IntArray  # [F] as in `graph.kinds.KINDS`, 0 for a table
     word_ptr: IntArray  # [F+1]
     words: IntArray
 
@@ -151,17 +152,17 @@ def slots_around(layout: Layout, least_arity: int = 0) -> SlotsAround:
 
 
 def tables_of(flat: FlatGraph[np.ndarray]) -> tuple[Tables, FloatArray]:
-    """Return potentials, and phi [T] = exp(log_phi - largest entry of the factor), right if a table is not wide.
+    """Return potentials, and phi [T] = exp(log_phi - largest entry of the factor), accurate for tables not too wide.
 
-    Kernels take phi on its own: where it is None they work in the max semiring, which needs no linear numbers, and
-    which of the two it is has to be known when they are compiled.
+    Kernels take phi as an argument of its own. If it is None they work in the max semiring, which needs no linear
+    numbers. The semiring must be known when a kernel is compiled.
     """
     log_phi = flat.log_phi
     if not len(log_phi):
         return Tables(log_phi, np.zeros(flat.num_factors, bool)), log_phi
     entry_ptr = layout_of(flat).factors[:, ENTRY]
     top = np.maximum.reduceat(log_phi, entry_ptr[:-1])
-    top[np.isneginf(top)] = 0.0  # a clause that must hold has no other value
+    top[np.isneginf(top)] = 0.0  # -inf is the only value of a clause that must hold
     low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), entry_ptr[:-1])
     shift = np.where(np.isneginf(top), 0.0, top)  # A table may be all zero.
     phi = np.exp(log_phi - np.repeat(shift, np.diff(entry_ptr)))

@@ -24,8 +24,9 @@ _SHOWN = 20  # Variables that `print` shows at most. Chosen by hand.
 class Marginals(Sequence["FloatArray"]):
     """One probability vector per variable: `m[3]` is `p(X_3 = .)`; a sequence of numpy views.
 
-    `values [X]` holds them one after the other and `ptr [V+1]` says where each begins. Those of a `Result` know the
-    names of the variables: `m["rain"]`. `print(m)` shows a table, and `m.items()` yields names with vectors.
+    `values [X]` holds the vectors one after the other, and `ptr [V+1]` says where each begins. The marginals of a
+    `Result` know the names of the variables: `m["rain"]`. `print(m)` shows a table, and `m.items()` yields names with
+    vectors.
     """
 
     __slots__ = ("ptr", "structure", "values")

@@ -50,7 +50,7 @@ def slice_rows(rows: FactorRows, observed: IntArray) -> FactorRows:
 
 
 def with_states(rows: FactorRows, new_state: IntArray, state_ptr: IntArray, card: IntArray) -> FactorRows:
-    """Return the factors over renumbered states, in the order in which states were kept.
+    """Return the factors over the states that are kept, which have new numbers.
 
     Args:
         rows: the factors.

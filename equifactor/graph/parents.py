@@ -1,4 +1,4 @@
-"""Who is whose child in a Bayesian network: which factor is the conditional distribution of which variable."""
+"""Children in a Bayesian network: which factor is the conditional distribution of which variable."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def children_of(graph: FactorGraph) -> list[int] | None:
     """Return the child [F] of every factor if all factors are conditional distributions, otherwise None."""
     families = find_families(graph) if graph.observed is None else None
     s = graph.structure
-    if families is None or (s.arity > MAX_AXES).any():  # A table with more axes cannot be looked at.
+    if families is None or (s.arity > MAX_AXES).any():  # numpy has no arrays with more axes.
         return None
     if not all(is_conditional(graph, a, int(k)) for a, k in enumerate(families.slot)):
         return None

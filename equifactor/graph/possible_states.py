@@ -21,14 +21,14 @@ _MOST_ENTRIES = 2**24  # Tables of one shape are examined together, up to this m
 
 
 def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
-    """Return [X] states with support in every factor; None if a variable has none left, or a constant is zero.
+    """Return [X] states with support in every factor; None if a variable has no state left, or a constant is zero.
 
-    Factors over the same variables are looked at as one. Cost O(T log T) for a first sweep over all factors, then that
-    of the factors around struck-out states: a long chain of implications costs a little for each of its links.
+    Factors over the same variables are treated as one factor. The first sweep over all factors costs O(T log T). Later
+    sweeps visit only the factors around states that were struck out, so long chains of implications are cheap.
     """
     possible = np.ones(int(s.state_ptr[-1]), bool)
     zero = np.isneginf(log_phi)
-    if s.kinds is None and not zero.any():  # A factor of another kind may be zero without a value that is.
+    if s.kinds is None and not zero.any():  # A structured factor may be zero although no value of it is.
         return possible
     is_table = s.is_table
     has_zero = np.logical_or.reduceat(zero, s.table_ptr[:-1]) & (np.diff(s.table_ptr) > 0)
@@ -54,7 +54,7 @@ def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
         lost = np.unique(np.concatenate([groups[n].without_support(rows, possible) for n, rows in near]))
         if not len(lost):
             break
-        possible[lost] = False  # All at once: what is struck out does not depend on the order of factors.
+        possible[lost] = False  # All at once: the states struck out do not depend on the order of factors.
         variables = np.searchsorted(s.state_ptr, lost, side="right") - 1
         np.subtract.at(left, variables, 1)
         if not left[variables].all():
@@ -67,7 +67,7 @@ def possible_states(s: Structure, log_phi: FloatArray) -> BoolArray | None:
 
 
 class _ZerosOfShape:
-    """The zeros of some factors of one shape, or of several factors at once that share their variables."""
+    """The zeros of factors of one shape; factors over the same variables count as one."""
 
     def __init__(self, s: Structure, variables: IntArray, allowed: BoolArray) -> None:
         self.shape = allowed.shape[1:]
@@ -89,7 +89,7 @@ class _ZerosOfShape:
 
 
 class _StructuredZeros:
-    """Factors of one kind other than tables."""
+    """The zeros of the structured factors of one kind."""
 
     def __init__(self, s: Structure, rows: FactorRows, members: IntArray, kind: int) -> None:
         from equifactor.graph.kinds import kind_class
@@ -107,7 +107,7 @@ class _StructuredZeros:
 
 
 class _Around:
-    """Which factors with zeros are around a variable."""
+    """The factors with zeros around each variable."""
 
     def __init__(self, s: Structure, groups: Sequence[_ZerosOfShape | _StructuredZeros]) -> None:
         self.start = ptr_of([group.num_factors for group in groups])  # The rows of all groups lie one after the other.
@@ -118,7 +118,7 @@ class _Around:
         self.ptr = ptr_of(np.bincount(variables, minlength=s.num_vars))
 
     def rows(self, variables: IntArray) -> list[tuple[int, IntArray]]:
-        """Return the tables that have a factor of one of the variables, by number, and the rows of these factors."""
+        """Return the number of each group with a factor over one of the variables, and the rows of these factors."""
         count = self.ptr[variables + 1] - self.ptr[variables]
         shift = np.repeat(self.ptr[variables] - ptr_of(count)[:-1], count)
         near = np.unique(self.row_of[shift + np.arange(len(shift))])

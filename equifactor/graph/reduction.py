@@ -42,9 +42,9 @@ class ReducedGraph:
 
     graph: FactorGraph
     original: FactorGraph
-    variables: IntArray | None = None  # [v] number of each variable in the original, None when none is left out
-    kept_states: IntArray | None = None  # [x] number of each state among those of the original, None when all are kept
-    fixed: IntArray | None = None  # [V] state of the variables that are left out, -1 elsewhere; None when none is
+    variables: IntArray | None = None  # [v] number of each variable in the original, None if all are kept
+    kept_states: IntArray | None = None  # [x] number of each state among those of the original, None if all are kept
+    fixed: IntArray | None = None  # [V] state of the variables that are left out, -1 elsewhere; None if all are kept
 
     def assignment(self, states: IntArray) -> IntArray:
         """Return [V] assignment of the original from one of the reduced graph [v]."""
@@ -132,19 +132,19 @@ class ReducedGraph:
         if other is self.original or self.fixed is None:
             return self if other is self.original else ReducedGraph(other, other)
         if len(other.log_phi) != self.graph.structure.num_entries:
-            raise ValueError("a reduction that relies on the zeros of one graph cannot be applied to another")
+            raise ValueError("A reduction that relies on the zeros of one graph cannot be applied to another.")
         smaller = FactorGraph.trusted(self.graph.structure, other.log_phi, None, other.name)
         return replace(self, graph=smaller, original=other, fixed=other.observed)
 
 
 def without_impossible_states(graphs: Sequence[FactorGraph]) -> list[ReducedGraph | None]:
-    """Return each graph without impossible states; None if no assignment is possible by inspection.
+    """Return each graph without impossible states; None if the search finds that no assignment is possible.
 
     A state is impossible if some factor is zero for it at all remaining states of the factor's other variables.
     Removing it may make others impossible, so the search goes on until nothing changes (arc consistency; for clauses
-    unit propagation). No table then carries rows of zeros, and a network does not mistake them for strong opinions. A
-    variable with one state left is observed and keeps its states, so that what is observed reads the same in both
-    graphs. Graphs that lose the same states of one structure share the smaller structure too.
+    unit propagation). No table then has rows of zeros, which a network could mistake for strong evidence. A variable
+    with one state left is observed and keeps its states, so that evidence reads the same in both graphs. Graphs that
+    lose the same states of one structure share the smaller structure too.
     """
     known: dict[Any, Structure] = {}
     return [_without_impossible_states(graph, known) for graph in graphs]
@@ -169,8 +169,8 @@ def without_observed(graph: FactorGraph) -> ReducedGraph:
 def to_free_part(graph: FactorGraph) -> ReducedGraph | None:
     """Return the graph without impossible states and without observed variables; None if no assignment is possible.
 
-    What is left are variables with a choice between two states or more. Cost O(T), and next to nothing for a graph that
-    has no observed variables and is known to have no impossible states.
+    Every variable that is left has two states or more. Cost O(T); constant for a `ConsistentGraph` without observed
+    variables.
     """
     (outer,) = without_impossible_states([graph])
     if outer is None:
@@ -198,11 +198,11 @@ def _without_impossible_states(graph: FactorGraph, known: dict[Any, Structure]) 
     if reduced.observed is not None:
         possible[np.repeat(reduced.observed >= 0, s.card)] = True
     whole = bool(possible.all())
-    if s.kinds is not None:  # Words change along with the structure, so that graphs do not share it.
+    if s.kinds is not None:  # The words change too, so graphs do not share the structure.
         smaller = reduced if whole else _without_structured_states(reduced, possible)
         smaller = ConsistentGraph.trusted(smaller.structure, smaller.log_phi, reduced.observed, graph.name)
         return ReducedGraph(smaller, graph, kept_states=None if whole else np.flatnonzero(possible))
-    # By the structure that came in, which the caller holds: the id of a sliced one is free again when it is dropped.
+    # The key has the id of the given structure, which the caller holds. The id of a sliced one may be used again.
     free = None if reduced.observed is None else (reduced.observed < 0).tobytes()
     key = id(graph.structure), free, possible.tobytes()
     if key not in known:
@@ -213,7 +213,7 @@ def _without_impossible_states(graph: FactorGraph, known: dict[Any, Structure]) 
 
 
 def _observe_forced(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
-    """Return the graph with every variable observed that has one state left."""
+    """Return the graph in which every variable with one state left is observed."""
     s = graph.structure
     observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed.copy()
     count = state_counts(s, possible)
@@ -234,7 +234,7 @@ def _without_states(s: Structure, possible: BoolArray) -> Structure:
 
 
 def _without_structured_states(graph: FactorGraph, possible: BoolArray) -> FactorGraph:
-    """Return the graph over the states that are left, where its factors are of several kinds."""
+    """Return the graph over the states that are left, for a graph with structured factors."""
     from equifactor.graph.mixed_rows import with_states
 
     s = graph.structure

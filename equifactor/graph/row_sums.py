@@ -22,7 +22,7 @@ log = logging.getLogger("equifactor")
 
 
 def warn_of_typed_rows(graph: FactorGraph) -> None:
-    """Log a warning if a graph that a user typed is a Bayesian network but for some rows that do not sum to 1.
+    """Log a warning if a graph that a user typed looks like a Bayesian network, but some rows do not sum to 1.
 
     The scopes must be those of a Bayesian network, no entry may be above 1, and at least half of the rows must sum to 1
     exactly. Potentials of a Markov random field do not look like this by accident.
@@ -46,7 +46,7 @@ def warn_of_typed_rows(graph: FactorGraph) -> None:
 
 
 def warn_of_stated_rows(structure: Structure, phi: FloatArray, where: str) -> None:
-    """Log a warning if a file of a Bayesian network, in which the child is last in each scope, has a row that is wrong.
+    """Log a warning if a row in a file of a Bayesian network does not sum to 1; the child is last in each scope.
 
     Args:
         structure: the scopes, all of tables.

@@ -61,7 +61,7 @@ def _block_log_scores(graph: FactorGraph, x: IntArray) -> FloatArray:
 def batch_log_scores(graphs: Sequence[FactorGraph], assignments: Sequence[IntArray]) -> list[float]:
     """Return `graph.log_score(assignment)` of each pair to the last bit, unchecked and ten times as fast.
 
-    The assignments [V] are valid and agree with what is observed. Cost O(E) for the sum of all edges.
+    The assignments [V] are valid and agree with the evidence. Cost O(E), with E the edges of all graphs.
     """
     structures = [g.structure for g in graphs]
     if any(s.kinds is not None for s in structures):

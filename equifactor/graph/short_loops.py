@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 MOST_PATHS = 2**22  # A graph with more paths of two pairs is not searched for loops. Chosen by hand.
-# A length of loops is left out of a graph if the joint tables of all loops would then have more entries than this, plus
-# MORE_ENTRIES for each entry of a pair table. Chosen by hand.
+# Loops of one length are left out of a graph if the joint tables of all loops would otherwise have more entries than
+# this, plus MORE_ENTRIES for each entry of a pair table. Chosen by hand.
 MOST_ENTRIES = 2**21
 # The entries of joint tables that each entry of a pair table allows, so that a large grid is treated like a small one.
 # Chosen by hand.
@@ -38,14 +38,14 @@ class Rings:
 
     shape: tuple[int, ...]  # states of the L corners
     corners: IntArray  # [N, L] variables
-    sides: IntArray  # [N, L] number of the pair between corner k and corner k+1, which for the last is corner 0
+    sides: IntArray  # [N, L] number of the pair between corner k and the next one; corner 0 follows the last corner
 
 
 def find_rings(pairs: Pairs, clock: Clock | None = None) -> list[Rings] | None:
     """Find every loop once, grouped by shape; None if the clock stopped the search.
 
-    All loops of one length or none are taken from each graph, so that the choice does not depend on the order of
-    variables or factors, nor on what else is in the batch. Two factors on the same two variables belong to no loop.
+    From each graph either all loops of one length are taken or none. So the choice does not depend on the order of
+    variables or factors, nor on the rest of the batch. Two factors on the same two variables belong to no loop.
     Cost O(sum of squared degrees).
     """
     u, v = pairs.variables.min(1), pairs.variables.max(1)
@@ -107,7 +107,7 @@ def _squares(at: IntArray, near: IntArray, far: IntArray, keys: IntArray, pairs:
     order = order[np.repeat(few, length)]
     _, one, two = _two_of_each(ptr_of(length[few]))
     one, two = order[one], order[two]
-    # Each square has two diagonals and is found twice: from the one with its lowest variable it is kept.
+    # Each square is found twice, once from each diagonal. The find from the diagonal with its lowest variable is kept.
     kept = (near[one] < at[one]) & ~_among(keys, at[one] * count + at[two])
     one, two = one[kept], two[kept]
     return np.stack((near[one], at[one], far[one], at[two]), 1)

@@ -52,8 +52,8 @@ class _SlicedTables(NamedTuple):
     """The remaining part of all tables when some variables are observed, in any states."""
 
     structure: Structure
-    source: IntArray  # [T'] place of each entry left if all of them are in state 0
-    factor: IntArray  # [T'] its factor
+    source: IntArray  # [T'] old place of each entry that is left, if all observed variables are in state 0
+    factor: IntArray  # [T'] the factor of each entry
 
 
 def _parts_known(s: Structure, is_free: BoolArray) -> _SlicedTables:

@@ -1,4 +1,4 @@
-"""Factors that have become small: over at most one variable they are tables, which every solver takes."""
+"""Factors that have at most one variable left: they become tables, which every solver takes."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class FactorKinds:
     words: IntArray  # [W]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the arrays, and the classes of kinds from outside the package, whose numbers differ elsewhere."""
+        """Return the arrays, and the classes of registered kinds, whose numbers may differ in another process."""
         return {**vars(self), "registered": registered_kinds(self.kind)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -127,7 +127,7 @@ class Structure:
         return cls(card, scope_ptr, scope_vars, _frozen(ptr_of(sizes)), variables, states, kinds)
 
     def with_scopes(self, scope_ptr: IntArray, scope_vars: IntArray) -> Structure:
-        """Return the same variables under tables with parts of the present scopes, which need no further check."""
+        """Return the structure of tables over parts of the present scopes, which need no further check."""
         table_ptr = _frozen(ptr_of(_table_sizes(self.card, scope_ptr, scope_vars)))
         names = self.variable_names, self.state_names
         return Structure(self.card, _frozen(scope_ptr), _frozen(scope_vars), table_ptr, *names)
@@ -263,7 +263,7 @@ def _frozen_ints(values: ArrayLike) -> IntArray:
             f"Cardinalities and scopes must be whole numbers, found {array.dtype} {brief(array.ravel()[:5].tolist())}."
         )
     if array.dtype == np.int64 and not array.flags.writeable and array.base is None:
-        return array  # Nobody can change it, so that readers need no second copy.
+        return array  # It is read-only and owns its memory, so it needs no copy.
     return _frozen(np.array(array, dtype=np.int64))  # a copy: the caller's array stays writeable
 
 

@@ -35,7 +35,7 @@ class StructuredFactor(ABC):
     comparison: ClassVar[str] = ""  # "module:Class" of its `KindComparison`; without it dense tables are compared.
     learning: ClassVar[str] = ""  # "module:Class" of its `KindLearning`; without it EM does not learn its factors.
     # Whether the log value of some assignment is not a multiple of one of the log values. Such a factor can be zero
-    # although no log value is -inf, and log values times c are not those of its power c.
+    # although no log value is -inf, and multiplying its log values by c does not give its power c.
     nonlinear_values: ClassVar[bool] = False
     searches_maxima: ClassVar[bool] = False  # Whether its maxima take a search, which may be cut short.
     lowered_by_chance: ClassVar[bool] = False  # Whether auxiliary variables of its lowered form are random.
@@ -47,7 +47,7 @@ class StructuredFactor(ABC):
 
     @property
     def child_slot(self) -> int | None:
-        """The place in the scope of the variable whose distribution this factor is, given the others; None if none."""
+        """The place in the scope of the variable whose conditional distribution this factor is, or None."""
         return None
 
     @abstractmethod
@@ -61,7 +61,7 @@ class StructuredFactor(ABC):
 
     @classmethod
     def check(cls, rows: FactorRows) -> tuple[int, str] | None:
-        """Return the first row that is not a factor of this kind and what is wrong with it; None if all are."""
+        """Return the first row that is not a factor of this kind and what is wrong with it; None if all are valid."""
         return None
 
     @classmethod
@@ -84,8 +84,8 @@ class StructuredFactor(ABC):
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
         """Return which states the factors exclude, given which are possible; both by edge state [sum of card].
 
-        A state is excluded if the factor is zero for it at all possible states of its other variables. Finding fewer
-        states is allowed, and the default finds none; finding others is not.
+        A state is excluded if the factor is zero for it at all possible states of its other variables. A kind may find
+        fewer states, and the default finds no states. It must not find a state that is not excluded.
         """
         return np.zeros_like(possible)
 
@@ -111,7 +111,7 @@ class StructuredFactor(ABC):
 
     @classmethod
     def lower_into(cls, builder: LoweredBuilder, rows: FactorRows, semiring: Semiring) -> None:
-        """Add small tables, with auxiliary variables where they help; with these summed out they are the factor."""
+        """Add small tables, some over auxiliary variables; with these summed out, their product is the factor."""
         direct = cls.fits_table(rows, semiring)
         builder.add_tables(cls, rows.take(np.flatnonzero(direct)))
         if not direct.all():
@@ -134,13 +134,13 @@ class StructuredFactor(ABC):
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
         """Return [N] the largest log value of each factor less the smallest one above zero, or an upper bound on it.
 
-        This is right for a kind whose log values are those of its assignments.
+        The default is right for a kind whose log values are those of its assignments.
         """
         return value_ranges(rows.log_values, rows.value_ptr)
 
     @classmethod
     def keeps_powers(cls, rows: FactorRows) -> BoolArray:
-        """Return [N] whether log values times c are those of the factor to the power c."""
+        """Return [N] whether multiplying the log values of a factor by c gives the factor to the power c."""
         return np.full(rows.num_factors, not cls.nonlinear_values)
 
     @classmethod
@@ -163,10 +163,10 @@ def edge_state_ptr(rows: FactorRows) -> IntArray:
 
 
 def value_ranges(values: FloatArray, ptr: IntArray) -> FloatArray:
-    """Return [N] the range of the values above zero of each row [n], not empty; 0 for a row of zeros alone."""
+    """Return [N] the range of the log values above -inf in each row [n], not empty; 0 for a row of -inf alone."""
     high = np.maximum.reduceat(values, ptr[:-1])
     low = np.minimum.reduceat(np.where(np.isneginf(values), np.inf, values), ptr[:-1])
-    return np.asarray(np.maximum(high - low, 0.0))  # -inf for zeros alone
+    return np.asarray(np.maximum(high - low, 0.0))  # the difference is -inf for a row of -inf alone
 
 
 def not_binary(rows: FactorRows, kind: str) -> tuple[int, str] | None:

@@ -1,7 +1,7 @@
 """Conversion from and to pyAgrum: Bayesian networks and Markov random fields, in double precision on both sides.
 
-In a tensor of pyAgrum the first variable is the fastest, its arrays have the axes in the opposite order of its names,
-and a conditional distribution has its child first. In this package the last variable is the fastest and the child is
+In a tensor of pyAgrum the first variable is the fastest, and a conditional distribution has its child first. The axes
+of its arrays are in the opposite order of its names. In this package the last variable is the fastest and the child is
 last.
 """
 

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 """Calls of a kernel by its address, so that its machine code is made once.
 
-Numba links what a kernel calls into that kernel and optimises all of it again: a function of 500 kB in ten kernels is
-compiled eleven times, a few seconds each. A `Separate` kernel has one signature and is compiled on its own. Other
-kernels get its address at run time, so that they stay in the cache on disk. The call costs as much as any call between
-kernels.
+Numba links every function that a kernel calls into that kernel and optimises all of it again. A function of 500 kB that
+ten kernels call is compiled eleven times, a few seconds each. A `Separate` kernel has one signature and is compiled on
+its own. Other kernels get its address at run time, so that they stay in the cache on disk. The call costs as much as
+any call between kernels.
 """
 
 from collections.abc import Callable
@@ -37,14 +37,14 @@ class Separate:
 def _call_of(wanted: Any) -> Any:
     @intrinsic
     def call(typingctx, address, args):
-        """Call what is at the address with the values of a tuple, whose types must be those of the signature."""
+        """Call the function at an address with the values of a tuple; their types must be those of the signature."""
         if [_shape(t) for t in args.types] != [_shape(t) for t in wanted.args]:
-            raise errors.TypingError(f"called by address with {args.types}, compiled for {wanted.args}")
+            raise errors.TypingError(f"A kernel compiled for {wanted.args} was called by address with {args.types}.")
 
         def codegen(context, builder, signature, values):
             function_type = context.call_conv.get_function_type(wanted.return_type, wanted.args)
             missing = builder.icmp_unsigned("==", values[0], values[0].type(0))
-            with cgutils.if_unlikely(builder, missing):  # where a crash would end the whole program
+            with cgutils.if_unlikely(builder, missing):  # a call to address 0 would end the whole program
                 context.call_conv.return_user_exc(builder, RuntimeError, ("a kernel was called without its address",))
             pointer = builder.inttoptr(values[0], function_type.as_pointer())
             given = cgutils.unpack_tuple(builder, values[1])
@@ -61,7 +61,7 @@ def _call_of(wanted: Any) -> Any:
 
 
 def _shape(t: Any) -> Any:
-    """Return what decides how a value is passed: not its name, nor whether an array may be written."""
+    """Return the part of a type that decides how a value is passed; it ignores names and read-only flags."""
     if isinstance(t, types.Array):
         return t.dtype, t.ndim, t.layout
     if isinstance(t, types.BaseTuple):

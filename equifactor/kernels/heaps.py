@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 """Heaps inside kernels: numbered items, the largest key first, with the current place of each item.
 
-There are two. `settle` keeps a binary heap of items whose keys the caller holds by item, and reads them for other ends
-too. `raise_key` and `set_key` keep a heap of four children per node whose keys lie in heap order, for queues that are
-updated all the time: `key [items + 3]` and `item [items]` are in heap order, so a comparison reads one array, and
-`place [items]` says where each item is. Four children are one or two cache lines, and picking the largest of them takes
-no branch to be mispredicted: half the time of a binary heap. `key` ends in three times -inf, so that every node with
-children has four to look at.
+There are two heaps. `settle` keeps a binary heap whose keys are stored by item, for callers that also read the keys.
+`raise_key`, `lower_key` and `set_key` keep a heap with four children per node, for queues that change all the time. Its
+arrays `key [items + 3]` and `item [items]` are in heap order, so a comparison reads one array. `place [items]` is the
+position of each item. Four children lie in one or two cache lines, and the largest of them is picked without a branch:
+this takes half the time of a binary heap. The last three entries of `key` are -inf, so that every node with children
+has four to compare.
 """
 
 from equifactor.kernels.fastmath import get, put
@@ -17,9 +17,9 @@ from equifactor.kernels.jit import inlined
 def settle(heap, place, key, n, length):
     """Move the item at position n of a binary heap up or down to where its key puts it.
 
-    All other items must be in order: after a change of one key, settle before changing the next, and build a heap by
-    settling position 0, 1, .. in turn, each with a length of n + 1. For a heap with the smallest number first, give the
-    negative numbers as keys.
+    All other items must be in order: after a change of one key, settle before changing the next. To build a heap,
+    settle position 0, 1, .. in turn, each with a length of n + 1. For a heap with the smallest number first, pass the
+    negated numbers as keys.
 
     Args:
         heap: [items] the items in heap order.
@@ -50,7 +50,7 @@ def settle(heap, place, key, n, length):
 
 @inlined
 def raise_key(key, item, place, which, more):
-    """Add a positive amount to the key of one item; mostly it stays, at the price of one comparison."""
+    """Add a positive amount to the key of one item. Usually the item stays in place, which costs one comparison."""
     n = get(place, which)
     value = get(key, n) + more
     while n > 0:

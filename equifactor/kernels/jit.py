@@ -2,22 +2,25 @@
 
 Kernels take their arrays in records, which are named tuples. A call from Python passes them as plain tuples, and the
 kernel gives the fields their names back in its first lines, `layout = Layout(*layout)`. Numba takes 1 to 1.5 us a call
-to recognise a named tuple, so that three of them tripled the price of a call; as plain tuples they add 0.5 us (1.7 us
-for 17 arguments one by one, 2.2 us for three plain tuples with 23 fields, 5.2 us for three named ones).
+to recognise a named tuple. A call takes 1.7 us with 17 separate arguments, 2.2 us with three plain tuples of 23 fields
+in all, and 5.2 us with three named ones.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numba
 from numba.core import event
 
-from equifactor.base.clock import Pause
+from equifactor.base.clock import Compiling
+from equifactor.kernels import quick_compiling  # noqa: F401 - importing it makes Numba compile faster
+from equifactor.kernels.compile_costs import compiled_in
 from equifactor.kernels.compile_lock import compile_alone
-from equifactor.kernels.kernel_cache import cache_of
+from equifactor.kernels.kernel_cache import KernelCache
 
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
 # test for zero, minima and maxima without NaN (no kernel makes one). Sums keep their order: results are repeatable.
@@ -25,22 +28,34 @@ FLAGS = ("contract", "nsz", "arcp", "nnan")
 FAST_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {*FLAGS}}
 
 
-class _Announcer(event.Listener):
-    """Says once that machine code is being made, and stops the clocks: it would look like a hang and eat deadlines."""
+class CompileWatch(event.Listener):
+    """Notes how long each kernel takes to compile, and announces the first one: it would look like a hang."""
+
+    def __init__(self) -> None:
+        self._begun: list[list[float]] = []  # [start, seconds of kernels inside], one pair per kernel in progress
+        self._announced = False
 
     def on_start(self, event: event.Event) -> None:
-        Pause.begin()
-        if not self.told:
-            self.told = True
+        """Begin a kernel, perhaps within another one."""
+        Compiling.begin()
+        self._begun.append([time.perf_counter(), 0.0])
+        if not self._announced:
+            self._announced = True
             logging.getLogger("equifactor").info("compiling kernels: takes some seconds once, then they are cached")
 
     def on_end(self, event: event.Event) -> None:
-        Pause.end()
+        """End the kernel that began last."""
+        start, inside = self._begun.pop()
+        seconds = time.perf_counter() - start
+        if self._begun:
+            self._begun[-1][1] += seconds
+        cache = getattr(event.data["dispatcher"], "_cache", None)
+        if isinstance(cache, KernelCache) and not event.is_failed:
+            compiled_in(cache.name, seconds - inside)
+        Compiling.end()
 
-    told = False
 
-
-event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]
+event.register("numba:compile", CompileWatch())  # type: ignore[no-untyped-call]
 
 
 def plain(record: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -49,7 +64,7 @@ def plain(record: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile on first call, without the GIL; the machine code is cached on disk where a folder allows it."""
+    """Compile a function on its first call, without the GIL; cache the machine code on disk if a folder permits it."""
     return _compiled(function, {})
 
 
@@ -64,15 +79,13 @@ def reordering_kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a part of a fast kernel that is copied into its callers: a call would pass seven words per array."""
+    """Mark a function that is copied into the fast kernels that call it: a call would pass seven words per array."""
     compiled: Callable[..., Any] = numba.njit(**FAST_OPTIONS, inline="always")(function)
     return compiled
 
 
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     compiled: Callable[..., Any] = numba.njit(**options, nogil=True)(function)
-    cache = cache_of(function)
-    if cache is not None:
-        compiled._cache = cache  # type: ignore[attr-defined]
-        compile_alone(compiled)
+    compiled._cache = KernelCache(function, options)  # type: ignore[attr-defined]
+    compile_alone(compiled)
     return compiled

@@ -1,9 +1,16 @@
 # mypy: ignore-errors
-"""The cache of compiled kernels on disk. A cache that is damaged, full or read-only costs time but never an answer.
+"""Compiled kernels on disk. A cache that is damaged, full or read-only costs time but never an answer.
 
-Numba raises whatever the files make it raise, and LLVM ends the process for machine code with a wrong byte. So every
-entry is saved with a digest. A damaged entry is deleted and compiled again. If an entry cannot be saved, it goes to a
-temporary folder that this process and those that it starts share.
+An entry is one file. Its name is a digest of everything that its machine code depends on: the sources, the signature,
+the options, the processor, and the versions of Python, Numba and LLVM. So entries never have to be compared with
+anything, versions stand side by side, and what nobody uses any more is deleted after some months. Numba's own cache
+keeps an index per kernel and tells entries apart by the path and the time of the source, so that a copy compiles again;
+it also misses changes of functions that a kernel calls from another file.
+
+Kernels are looked up in the folder of the user first, then beside the package, where a wheel has kernels for a common
+denominator of processors. LLVM ends the process for machine code with a wrong byte, so every entry has a digest at its
+end; a damaged entry is deleted and compiled again. If an entry cannot be saved, it goes to a temporary folder that this
+process and those that it starts share.
 """
 
 from __future__ import annotations
@@ -14,20 +21,47 @@ import hashlib
 import logging
 import os
 import pickle
-import stat
-from collections.abc import Callable
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from numba.core import config
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+import llvmlite
+import numba
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
 
 from equifactor.base.files import reason
-from equifactor.base.private_folder import private_folder
+from equifactor.kernels import kernel_folders
+from equifactor.kernels.compile_costs import check_time
+from equifactor.kernels.kernel_folders import (
+    DAY,
+    SUFFIX,
+    TEMPORARY,
+    UNUSED_DAYS,
+    kernel_folder,
+    temporary_folder,
+    user_folders,
+)
+from equifactor.kernels.source_stamp import UnstableError, function_stamp
 
-# The environment variable by which a process that this one starts finds the temporary folder.
-TEMPORARY = "EQUIFACTOR_TEMPORARY_KERNELS"
-_SEAL = b"\nequifactor sha256 "  # Stands between an entry and its digest. An entry of an earlier version has none.
+_SEAL = b"\nequifactor sha256 "  # Stands between an entry and its digest.
+_FORMAT = "1"  # Of the entries. A new one makes all entries of older versions unknown.
+_VERSIONS = (
+    f"{_FORMAT} {sys.version_info[:2]} {sys.implementation.cache_tag} {numba.__version__} {llvmlite.__version__}"
+)
+# A processor that nearly all in use since 2015 equal, and what it adds to the oldest of its kind.
+PORTABLE = {
+    "x86_64": (
+        "x86-64-v3",
+        "+avx,+avx2,+bmi,+bmi2,+cx16,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3",
+    ),
+    "aarch64": ("generic", "+neon"),
+    "arm64": ("generic", "+neon"),
+}
 _said: set[str] = set()  # The kinds of problems that were reported.
 log = logging.getLogger("equifactor")
 
@@ -36,130 +70,155 @@ class DamagedEntryError(Exception):
     """An entry of the cache differs from what was saved."""
 
 
-class SealedFiles(IndexDataCacheFile):
-    """The files of one kernel: an index and one entry for each signature, each with a digest at its end.
+class KernelCache(NullCache):
+    """The entries of one kernel. Loading and saving do not raise errors of files."""
 
-    Numba's own files are read too, because unpickling ignores what follows.
-    """
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._function = function
+        self._options = repr(sorted((name, sorted(v) if isinstance(v, set) else v) for name, v in options.items()))
 
-    def _dump(self, obj):
-        data = super()._dump(obj)
-        return data + _SEAL + hashlib.sha256(data).digest()
+    @property
+    def name(self) -> str:
+        """The name of the kernel, which the files of its entries begin with."""
+        name = f"{self._function.__module__}.{self._function.__qualname__}".replace("<locals>.", "")
+        return name.removeprefix("equifactor.")[:120]
 
-    def _load_index(self):
-        with contextlib.suppress(FileNotFoundError), Path(self._index_path).open("rb") as handle:
-            pickle.load(handle)  # the version of Numba
-            _check_seal(handle.read())
-        return super()._load_index()
+    @functools.cached_property
+    def _stamp(self) -> str | None:
+        """Text for all that entries depend on beside signature and processor; None if no text is stable."""
+        try:
+            return f"{_VERSIONS}\n{function_stamp(self._function)}\n{self._options}"
+        except (UnstableError, OSError, UnicodeDecodeError):
+            return None
 
-    def _load_data(self, name):
-        _check_seal(Path(self._data_path(name)).read_bytes())
-        return super()._load_data(name)
-
-    def delete(self) -> None:
-        """Delete the files of this kernel, as far as that is permitted."""
-        with contextlib.suppress(OSError):
-            Path(self._index_path).unlink()  # entries without an index are overwritten
-
-
-class KernelCache(FunctionCache):
-    """The cache of one kernel. Loading and saving do not raise errors of files."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        files = self._cache_file
-        self._cache_file = SealedFiles(self._cache_path, self._impl.filename_base, files._source_stamp)
-        self._instead: KernelCache | None = None  # the cache of this kernel in the temporary folder
+    def file_name(self, sig: Any, target: tuple[str, ...]) -> str | None:
+        """Return the name of the file for a signature and a processor (triple, name, features)."""
+        text = str(sig)
+        if self._stamp is None or " at 0x" in text:
+            return None
+        digest = hashlib.sha256(f"{self._stamp}\n{text}\n{target}".encode()).hexdigest()
+        return f"{self.name}-{digest[:32]}{SUFFIX}"
 
     def load_overload(self, sig, target_context):
-        """Return the compiled kernel of a signature, or None if it must be compiled."""
-        found = self._load(sig, target_context)
-        if found is None and self._instead is None and TEMPORARY in os.environ:
-            self._instead = _temporary_cache(self._py_func)  # the process that started this one could not save here
-        if found is None and self._instead is not None:
-            found = self._instead._load(sig, target_context)
-        return found
+        """Return the compiled kernel of a signature, or None if it must be compiled and there is time for that.
 
-    def _load(self, sig, target_context):
-        try:
-            return super().load_overload(sig, target_context)
-        except (OSError, MemoryError):  # nothing shows that the entry is damaged
-            return None
-        except Exception as error:
-            self._cache_file.delete()
-            _say_once(
-                "damaged",
-                f"{self._cache_path}: a compiled kernel in this folder is damaged ({type(error).__name__}) and is "
-                "compiled again.",
-            )
-            return None
-
-    def save_overload(self, sig, data):
-        """Save a compiled kernel here, or in the temporary folder."""
-        if self._instead is None:
-            try:
-                return super().save_overload(sig, data)
-            except Exception as error:
-                _say_once(
-                    "unsaved",
-                    f"{self._cache_path}: compiled kernels cannot be saved in this folder: "
-                    f"{reason(error) if isinstance(error, OSError) else type(error).__name__}. Later runs compile them "
-                    "again. Set NUMBA_CACHE_DIR to a folder that can be written and has space.",
-                )
-                self._instead = _temporary_cache(self._py_func)
-        if self._instead is not None:
-            with contextlib.suppress(Exception):
-                FunctionCache.save_overload(self._instead, sig, data)
+        Raises:
+            NotCompiledError: if it would be compiled after the deadline of the call.
+        """
+        target_context.refresh()
+        for path in self._places(sig, target_context.codegen().magic_tuple()):
+            with contextlib.suppress(OSError, MemoryError):  # nothing shows that the entry is damaged
+                data = path.read_bytes()
+                try:
+                    made = CompileResult._rebuild(target_context, *pickle.loads(_checked(data)))
+                except (OSError, MemoryError):
+                    continue
+                except Exception as error:
+                    _drop(path, error)
+                    continue
+                _mark_used(path)
+                return made
+        check_time(self.name)
         return None
 
+    def _places(self, sig, target) -> Iterator[Path]:
+        """Return the files that may hold a kernel, the best first."""
+        own = self.file_name(sig, target)
+        if own is None:
+            return
+        folders = [*user_folders(), kernel_folders.SHIPPED]
+        yield from (folder / own for folder in folders)
+        portable = portable_target(target[0])
+        if portable is not None and portable != target:
+            yield kernel_folders.SHIPPED / self.file_name(sig, portable)
 
-def cache_of(function: Callable[..., Any]) -> KernelCache | None:
-    """Return the cache of a kernel, or None if no folder can be written."""
-    try:
-        return KernelCache(function)
-    except (RuntimeError, OSError):  # neither the package nor the user's cache folder can be written
-        if TEMPORARY not in os.environ:  # otherwise the process that started this one has reported it
+    def save_overload(self, sig, data):
+        """Save a compiled kernel in the first folder that takes it."""
+        name = self.file_name(sig, data.codegen.magic_tuple())
+        if name is None or data.lifted or data.library.has_dynamic_globals:
+            return
+        parts = data._reduce()
+        sealed = _sealed(dumps((*parts[:6], "", *parts[7:])))  # without the listing of its types
+        folder = kernel_folder()
+        if folder is not None:
+            try:
+                _write(folder / name, sealed)
+                return
+            except OSError as error:
+                _say_once(
+                    "unsaved",
+                    f"{folder}: compiled kernels cannot be saved in this folder: {reason(error)}. Later runs compile "
+                    "them again. Set NUMBA_CACHE_DIR to a folder that can be written and has space.",
+                )
+        elif TEMPORARY not in os.environ:  # otherwise the process that started this one has reported it
             _say_once(
                 "unsaved",
                 "Compiled kernels cannot be saved: no folder for them can be written. Later runs compile them again. "
                 "Set NUMBA_CACHE_DIR to a folder that can be written.",
             )
-        return _temporary_cache(function)
+        instead = temporary_folder(os.getpid())
+        if instead:
+            with contextlib.suppress(OSError):
+                _write(Path(instead) / name, sealed)
 
 
-def _check_seal(data: bytes) -> None:
-    payload, seal, digest = data.rpartition(_SEAL)
-    if seal and hashlib.sha256(payload).digest() != digest:
-        raise DamagedEntryError
+def portable_target(triple: str) -> tuple[str, str, str] | None:
+    """Return (triple, name, features) of the processor that kernels in a wheel are made for; None if this one is older.
 
-
-def _temporary_cache(function: Callable[..., Any]) -> KernelCache | None:
-    """Return a cache in the temporary folder, or None if there is no such folder."""
-    before = config.CACHE_DIR
-    try:
-        config.CACHE_DIR = temporary_folder(os.getpid())
-        return KernelCache(function) if config.CACHE_DIR else None
-    except (RuntimeError, OSError):
-        return None
-    finally:
-        config.CACHE_DIR = before
+    Args:
+        triple: the target of this machine, such as `x86_64-unknown-linux-gnu`.
+    """
+    known = PORTABLE.get(triple.partition("-")[0])
+    return None if known is None or not _has(known[1]) else (triple, *known)
 
 
 @functools.cache
-def temporary_folder(process: int) -> str:
-    """Return the folder of the process that started this one, or a new one; empty if none can be made.
+def _has(features: str) -> bool:
+    from llvmlite import binding
 
-    The files are loaded as code. So the folder must belong to this user, and others must not be able to enter it.
-    """
+    here = binding.get_host_cpu_features()
+    return all(here.get(feature.lstrip("+"), False) for feature in features.split(","))
+
+
+def _sealed(data: bytes) -> bytes:
+    return data + _SEAL + hashlib.sha256(data).digest()
+
+
+def _checked(data: bytes) -> bytes:
+    """Return an entry without its digest; raise `DamagedEntryError` if that does not fit."""
+    payload, seal, digest = data.rpartition(_SEAL)
+    if not seal or hashlib.sha256(payload).digest() != digest:
+        raise DamagedEntryError
+    return payload
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file that other processes see whole or not at all."""
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:16]}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        partial.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise
+
+
+def _drop(path: Path, error: Exception) -> None:
     with contextlib.suppress(OSError):
-        found = Path(os.environ.get(TEMPORARY, "?")).lstat()
-        mine = not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o077)
-        if stat.S_ISDIR(found.st_mode) and mine:
-            return os.environ[TEMPORARY]
+        path.unlink()
+    _say_once(
+        "damaged",
+        f"{path.parent}: a compiled kernel in this folder is damaged ({type(error).__name__}) and is compiled again.",
+    )
+
+
+def _mark_used(path: Path) -> None:
+    """Note that an entry is in use, at most once in a third of the time after which it would be deleted."""
     with contextlib.suppress(OSError):
-        os.environ[TEMPORARY] = private_folder("equifactor-kernels-")
-        return os.environ[TEMPORARY]
-    return ""
+        if time.time() - path.stat().st_mtime > UNUSED_DAYS / 3 * DAY:
+            os.utime(path)
 
 
 def _say_once(kind: str, sentence: str) -> None:

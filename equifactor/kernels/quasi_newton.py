@@ -44,7 +44,7 @@ class CurvaturePairs:
         self._pairs = []
 
     def remember(self, step: FloatArray, change: FloatArray) -> None:
-        """Keep a pair, unless the function does not bend upwards along it."""
+        """Keep a pair if the function bends upwards along it."""
         bend = float(step @ change)
         if bend > _LEAST_COSINE * math.sqrt(float(step @ step) * float(change @ change)):
             self._pairs = [*self._pairs, (step, change, bend)][-self.most :]

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Random numbers inside kernels: a generator per run, whose state [1] the caller owns (xorshift64*, see [Vigna16]).
 
-Numba's own generator is one per thread: two solvers at work at once would disturb each other's draws.
+Numba has one generator per thread, so two solvers that take turns in a thread would change each other's draws.
 """
 
 import numpy as np

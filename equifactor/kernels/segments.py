@@ -1,6 +1,7 @@
 """Sums and maxima over index segments.
 
-Gathers that carry a gradient are written `index_select`: its backward is an `index_add`, that of `values[index]` sorts.
+Gathers that carry a gradient use `index_select`, whose backward pass is an `index_add`. The backward pass of
+`values[index]` sorts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sum of either semiring, ln(e^a + e^b) or the larger of two, for tensors with true zeros.
 
-Every function here has a gradient without NaN where all it adds up is -inf, of any order.
+The gradients of these functions, of any order, have no NaN, also where all terms of a sum are -inf.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from equifactor.kernels.segments import logsumexp, safe_log, segment_logsumexp, 
 
 
 def plus(a: Tensor, b: Tensor, semiring: Semiring) -> Tensor:
-    """Return the larger of two logs, or the log of the sum of what they are logs of."""
+    """Return the larger of two logs, or the log of the sum of their exponentials."""
     if semiring == "max":
         return torch.maximum(a, b)
     top = torch.maximum(a, b).detach()
@@ -33,11 +33,11 @@ def segment_total(values: Tensor, index: Tensor, count: int, semiring: Semiring)
 
 
 def log1mexp(x: Tensor) -> Tensor:
-    """Return ln(1 - e^x) for x < 0, to full precision on both ends; -inf from 0 on, where it passes no gradient."""
+    """Return ln(1 - e^x) for x < 0, to full precision near 0 and far below; -inf with gradient 0 for x >= 0."""
     below = x < 0
     x = torch.where(below, x, -1.0)
     near = x > -0.6931471805599453
-    # Each branch gets a harmless number where the other one is taken, or its gradient there would make NaN of it.
+    # Each branch gets a harmless number where the other one is taken. Otherwise its gradient there would be NaN.
     close = (-torch.expm1(torch.where(near, x, -0.5))).log()
     far = torch.log1p(-torch.exp(torch.where(near, -1.0, x)))
     return torch.where(below, torch.where(near, close, far), -torch.inf)

@@ -1,9 +1,8 @@
 # mypy: ignore-errors
 """Vectors of numbers for kernels, of any width and float type, where the compiler does not vectorise by itself.
 
-Numba leaves LLVM's vectoriser of straight code off. Its vectoriser of loops needs long loops over arrays that do not
-overlap. A value of type `Vector` is one LLVM vector, which the compiler cuts into as many registers as the machine
-needs.
+Numba turns LLVM's vectoriser of straight-line code off. LLVM's vectoriser of loops needs long loops over arrays that do
+not overlap. A value of type `Vector` is one LLVM vector, which the compiler splits into the registers of the machine.
 
 A module takes the operations that it needs by name, because Numba resolves global names only:
 
@@ -255,9 +254,9 @@ def _signs(vector):
         "signs": signs,
         "of_signs": of_signs,
         "size": _operation(vector, "|a|.", 1, lambda builder, a: masked(builder, a, sign - 1)),
-        "flip": _operation(vector, "a, with its sign turned where b is negative.", 2,
+        "flip": _operation(vector, "a, with its sign flipped where b is negative.", 2,
                            lambda builder, a, b: mixed(builder, a, masked(builder, b, sign))),
-        "mix_signs": _operation(vector, "Some number whose sign is that of a b.", 2, mixed),
+        "mix_signs": _operation(vector, "A number with the sign of a b; its size has no meaning.", 2, mixed),
     }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ CODE_SUFFIXES = (".alist", ".dem", ".stim")
 
 
 def is_code(path: PathLike) -> bool:
-    """Return whether the suffix of a path is that of a code that the page can show."""
+    """Return whether a path has the suffix of a code that the page can show."""
     return split_name(path)[1] in CODE_SUFFIXES
 
 

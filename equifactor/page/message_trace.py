@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOST_NUMBERS = 2e7  # Beliefs of all iterations together, 80 MB. Chosen by hand.
 _SHOWN = 5  # Messages that are named in every iteration. Chosen by hand.
 _SAME = 1e-3  # Largest difference of probabilities between two iterations that count as equal. Chosen by hand.
-_MOVED = 10 * _SAME  # Smallest change of a probability per iteration in a cycle; smaller ones are convergence.
+_MOVED = 10 * _SAME  # Smallest change of a probability per iteration in a cycle; smaller changes are convergence.
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ class _Recorder:
 def _watched(method: Solver, seen: _Recorder) -> Solver:
     """Return the same solver as an object of a derived class that records its iterations.
 
-    In place of each probability, its answer contains the number of a column, so that the answer maps the recorded
-    beliefs to the variables of the original graph. Column 0 is impossible, 1 is certain, and beliefs start at 2.
+    In place of each probability, its answer contains the number of a column. So the answer maps the recorded beliefs to
+    the variables of the original graph. Column 0 is impossible, column 1 is certain, and beliefs start at column 2.
     """
     from equifactor.solvers.messages.meanfield import MeanField
 
@@ -169,7 +169,7 @@ def _watched(method: Solver, seen: _Recorder) -> Solver:
     elif isinstance(method, MeanField):
         members = _ascending(base, seen)
     else:
-        raise OptionError(f"{method.name} has no iterations to show; choose from: bp, trw, meanfield, fe-nbp, fe-net")
+        raise OptionError(f"{method.name} has no iterations to show. Choose from: bp, trw, meanfield, fe-nbp, fe-net.")
 
     def run(self: Any, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         try:

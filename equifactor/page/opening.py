@@ -40,7 +40,7 @@ def open_view(shown: FactorGraph | Result, *, port: int | None = None, open_brow
     elif isinstance(shown, FactorGraph):
         session = ModelSession(shown)
     else:
-        raise ModelError(f"open_view expects a FactorGraph or a Result, found {brief(shown)}")
+        raise ModelError(f"open_view expects a FactorGraph or a Result, found {brief(shown)}.")
     viewer = Viewer(session)
     viewer.prepare()
     server = PageServer(viewer, port)
@@ -74,7 +74,7 @@ def collection_page(path: str, models: str | None = None) -> ResultsFolder | Tra
             return TrainingLogs(place)
         raise FormatError(
             f"{path}: expected a model file, a folder of results ({RESULTS} or {ROWS}), or a folder of training logs "
-            "(*.jsonl); found a folder without any of these files"
+            "(*.jsonl); found a folder without any of these files."
         )
     if place.name in (RESULTS, ROWS, "results.csv"):
         return ResultsFolder(place.parent, models)
@@ -82,7 +82,8 @@ def collection_page(path: str, models: str | None = None) -> ResultsFolder | Tra
         log = place.with_suffix(".jsonl")
         if not log.is_file():
             raise FormatError(
-                f"{path}: the training log {log.name} is missing beside it; equifactor model describes the file itself"
+                f"{path}: the training log {log.name} is missing beside it. To describe the file itself, use "
+                "equifactor model."
             )
         return TrainingLogs(log)
     return TrainingLogs(place) if place.suffix == ".jsonl" else None

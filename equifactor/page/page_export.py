@@ -106,7 +106,7 @@ def joined_modules(name: str) -> str:
 def _part(name: str) -> str:
     text = (PAGE / name).read_text(encoding="utf-8")
     if "</script" in text.lower():
-        raise FormatError(f"{name}: this script contains </script, which would end its element in the page")
+        raise FormatError(f"{name}: this script contains </script, which would end its element in the page.")
     return text
 
 

@@ -55,7 +55,7 @@ class PageServer(ThreadingHTTPServer):
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
             why = "is in use" if taken else f"cannot be used ({(error.strerror or str(error)).lower()})"
-            raise OptionError(f"port {port} {why}: choose another port with --port, or leave it out") from None
+            raise OptionError(f"Port {port} {why}. Choose another port with --port, or leave it out.") from None
         self._thread: threading.Thread | None = None
 
     def __repr__(self) -> str:
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             size = -1
         if not 0 <= size <= _MOST_BYTES:
-            raise _RequestError(f"A request must have a Content-Length between 0 and {_MOST_BYTES} bytes")
+            raise _RequestError(f"A request must have a Content-Length between 0 and {_MOST_BYTES} bytes.")
         return self.rfile.read(size)
 
     def _answer(self, verb: str, route: str, body: bytes) -> None:
@@ -195,7 +195,7 @@ def _read_json(body: bytes) -> dict[str, Any]:
     try:
         asked = json.loads(body or b"{}")
     except (ValueError, RecursionError):
-        raise OptionError("The request is not JSON") from None
+        raise OptionError("The request is not JSON.") from None
     if not isinstance(asked, dict):
-        raise OptionError("The request must be a JSON object")
+        raise OptionError("The request must be a JSON object.")
     return asked

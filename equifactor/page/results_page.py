@@ -69,7 +69,7 @@ class ResultsFolder:
         found = self._files().get(str(name))
         if found is None:
             raise OptionError(
-                f"The file of model {brief(name)} is unknown: name the folder of the models with --models FOLDER"
+                f"The file of model {brief(name)} is unknown. Name the folder of the models with --models FOLDER."
             )
         return found
 
@@ -96,7 +96,7 @@ class ResultsFolder:
             raise FormatError(f"{path}: {(error.strerror or str(error)).lower()}") from None
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             raise FormatError(
-                f"{path}: expected results that equifactor evaluate wrote, found something else"
+                f"{path}: expected results that equifactor evaluate wrote, found something else."
             ) from None
         self._seen, self._rows, self._about = seen, rows, about
 

@@ -36,7 +36,7 @@ class TrainingLogs:
         except (TypeError, ValueError):
             first = -1
         if first < 0:
-            raise OptionError(f"`since` must be a whole number of at least 0, found {brief(since)}")
+            raise OptionError(f"`since` must be a whole number of at least 0, found {brief(since)}.")
         return {"runs": [_run(log, first) for log in self._logs()]}
 
     def _logs(self) -> list[Path]:

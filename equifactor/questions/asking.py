@@ -3,8 +3,8 @@
 For an exact result, joints come from elimination. Belief propagation has the joints of the scopes of factors (Bethe
 beliefs), and mean field takes variables as independent. All other joints are found by conditioning: the same solver is
 run given every state of all variables but one. The networks that extend belief propagation have Bethe beliefs too, but
-conditioning is more accurate and comes first while there is time. On 96 pairs of neighbours in twelve spin glasses of 5
-x 5, `fe-net` has a mean KL of 0.0015 by conditioning and 0.018 by Bethe beliefs (`bp` 0.026 and 0.041).
+conditioning is more accurate and comes first while there is time. Measured on 96 pairs of neighbours in twelve spin
+glasses of 5 x 5: `fe-net` has a mean KL of 0.0015 by conditioning and 0.018 by Bethe beliefs, `bp` 0.026 and 0.041.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.budget import Refusal
-from equifactor.base.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.errors import MissingAnswerError, ModelError, OptionError, SolveError, brief
 from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status, Task
 from equifactor.graph.reading.observations import named
@@ -66,11 +66,11 @@ def numbered_joint(result: Result, numbers: list[int], time_limit: float = TIME_
 
 
 def check_distribution(result: Result, what: str) -> None:
-    """Raise `SolveError` if a result has no probabilities."""
+    """Raise `MissingAnswerError` if a result has no probabilities."""
     if result.task is Task.MAP:
-        raise SolveError(f"A MAP result has one assignment and no {what}. Solve with task MAR.")
+        raise MissingAnswerError(f"A MAP result has one assignment and no {what}. Solve with task MAR.")
     if not result.answered:
-        raise SolveError(f"This result has no {what}. {result.message or result.status.advice}")
+        raise MissingAnswerError(f"This result has no {what}. {result.message or result.status.advice}")
 
 
 def asked_solver(result: Result) -> Solver:

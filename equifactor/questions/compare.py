@@ -140,8 +140,8 @@ def _reference(
         return next(row.result for row in rows if row.title == against), against
     if against.graph.card.tolist() != graph.card.tolist():
         raise ModelError(
-            f"The reference is an answer on another model: {against.graph!r}, and what is compared is {graph!r}"
+            f"The reference is an answer on another model: {against.graph!r}. The solvers are compared on {graph!r}."
         )
     if against.task is not task:
-        raise OptionError(f"The reference answers {against.task}, and {task} is compared")
+        raise OptionError(f"The reference answers {against.task}, but the solvers are compared on {task}.")
     return against, against.solver

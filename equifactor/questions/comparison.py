@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import OptionError, SolveError
 from equifactor.base.options import choices
 from equifactor.base.status import Task
@@ -81,6 +82,7 @@ class Comparison:
         """The results by title, without the solvers that failed."""
         return {row.title: row.result for row in self.rows if row.result is not None}
 
+    @checks_types("title")
     def measures(self, title: str) -> dict[str, float | None]:
         """Return the numbers of one row by the titles of their columns; None for a missing number."""
         result = self.results.get(title)
@@ -117,7 +119,7 @@ class Comparison:
     def plot(self, *, ax: Axes | None = None) -> Axes:
         """Draw marginals against those of the reference, ln Z with its bounds, or scores with their bounds.
 
-        `ax` are the axes to draw into, by default those of a new figure. Needs matplotlib.
+        `ax` are the axes to draw into; by default a new figure is made. Needs matplotlib.
         """
         from equifactor.show.comparison_picture import draw_comparison
 

@@ -30,7 +30,7 @@ class Entropy(float):
     status: Status
 
     def __new__(cls, nats: float, method: Method, status: Status) -> Entropy:
-        """Return the number; its arithmetic is that of any float."""
+        """Return the number; it computes like any float."""
         new = super().__new__(cls, nats)
         new.method, new.status = method, status
         return new

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Variable
     from equifactor.questions.frames import DataFrame
 
-_SHOWN_ROWS = 40  # Most rows of a printed table, those of the most information. Chosen by hand.
+_SHOWN_ROWS = 40  # Most rows of a printed table, which has the most informative variables. Chosen by hand.
 _TITLES = ["variable", "nats", "share"]
 
 
@@ -38,7 +38,7 @@ class Information(Mapping[Any, float]):
 
     target: int | str
     entropy: float  # entropy of the target, in nats
-    nats: FloatArray  # [V] by number of the variable; that of the target is its entropy
+    nats: FloatArray  # [V] by number of the variable; the number for the target is its entropy
     variables: tuple[int | str, ...]  # [V] by name, or by number if they have no names
     status: Status  # status of the runs that gave it
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, brief
 from equifactor.base.status import Status
 from equifactor.graph.reading import observations
@@ -145,9 +146,10 @@ class Joint:
     def __str__(self) -> str:
         return self.table(_SHOWN_ROWS)
 
+    @checks_types("most")
     def table(self, most: int | None = None) -> str:
         """Return the combinations and their probabilities as aligned text: all rows, or the first `most`."""
-        count = self.values.size if most is None else min(most, self.values.size)
+        count = self.values.size if most is None else min(max(most, 0), self.values.size)
         text = aligned(self._cells(count), right=[len(self.numbers)], rule=True)
         return text if count == self.values.size else f"{text}\n.. and {self.values.size - count:,} more"
 
@@ -173,8 +175,8 @@ class Joint:
             return variable_number(variable, self.structure.index_of_name, len(self.numbers))
         if str(variable) in self.structure.index_of_name:
             raise ModelError(f"Variable {variable} can be read as a name or as a number. Give the name as text.")
-        if variable not in self.numbers:
-            raise ModelError(f"There is no variable {variable} in this joint. It is over {self._names()}.")
+        if not isinstance(variable, (int, np.integer)) or variable not in self.numbers:
+            raise ModelError(f"There is no variable {brief(variable)} in this joint. It is over {self._names()}.")
         return self.numbers.index(variable)
 
     def _slices(self, states: Mapping[Any, Any]) -> tuple[int | slice, ...]:

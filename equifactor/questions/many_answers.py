@@ -58,7 +58,7 @@ def solve_sets(
         _check_agreement(graph, states)
     answers = _Answers(graph, asked, len(sets), task)
     clock = Clock(how.time_limit)
-    with clock.catch_interrupt(), bar(progress, "evidence sets", how.time_limit) as report:
+    with clock.govern(), bar(progress, "evidence sets", how.time_limit) as report:
         context = SolveContext(clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, progress=report)
         rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method)
         if rows is not None:

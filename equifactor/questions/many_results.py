@@ -35,7 +35,7 @@ class MarginalColumns(Mapping["int | str", "FloatArray"]):
         i = self._graph.variable(variable)
         if i not in self._place:
             name = self._graph.structure.variable_name(i)
-            raise KeyError(f"variable {name} is not among the targets; add it to targets=")
+            raise KeyError(f"Variable {name} is not among the targets. Add it to targets=.")
         n = self._place[i]
         return self.table[:, self.ptr[n] : self.ptr[n + 1]]
 
@@ -58,9 +58,7 @@ class RowAnswer(HasAnswers):
     task: Task
     solver: str
     log_z: AnswerField[float] = AnswerField()  # ln P(e) for a Bayesian network
-    marginals: AnswerField[dict[int | str, FloatArray]] = (
-        AnswerField()
-    )  # the distribution of each target, by name or number
+    marginals: AnswerField[dict[int | str, FloatArray]] = AnswerField()  # a distribution per target, by name or number
     assignment: AnswerField[IntArray] = AnswerField()  # [V] the state of each variable
     log_score: AnswerField[float] = AnswerField()
 
@@ -93,7 +91,7 @@ class ManyResults(HasAnswers):
         if isinstance(row, bool) or not isinstance(row, (int, np.integer)):
             raise OptionError(f"The rows of many answers are numbered from 0; found {brief(row)}.")
         if not -len(self) <= row < len(self):
-            raise IndexError(f"row {row} does not exist; the number of rows is {len(self)}")
+            raise IndexError(f"Row {row} does not exist. The number of rows is {len(self)}.")
         status, found = self.statuses[row], dict[str, Any]()
         if self.task is Task.MAP and not (self.assignments[row] < 0).any():
             found = {"assignment": self.assignments[row], "log_score": float(self.log_scores[row])}
@@ -114,8 +112,8 @@ class ManyResults(HasAnswers):
     def to_frame(self) -> Any:
         """Return a pandas frame with a row per set.
 
-        Its columns are `status`, then `log_z` and one such as `BP=HIGH` for each state that was asked for (MAR, PR), or
-        `log_score` and the state of every variable (MAP).
+        The first column is `status`. For MAR and PR, `log_z` and a column such as `BP=HIGH` for each state of the
+        targets follow. For MAP, `log_score` and the state of every variable follow.
         """
         from equifactor.questions.frames import data_frame
 

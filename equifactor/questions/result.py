@@ -45,7 +45,7 @@ class Result(HasAnswers, Estimate):
     one. `marginals["rain"]` is the distribution of one variable, by number or name.
 
     Bounds are on ln Z for MAR and PR, and on the best log score for MAP. Solvers that sample, or that a sampler checks,
-    give the `standard_errors` of the marginals in the same form, and that of ln Z in `log_z_error`. Bounds,
+    give the `standard_errors` of the marginals in the same form, and `log_z_error`, the standard error of ln Z. Bounds,
     errors and iterations are None if the solver does not provide them.
 
     `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
@@ -189,7 +189,7 @@ class Result(HasAnswers, Estimate):
         Args:
             variables: the variables to draw, by number or name; by default the unobserved ones that fit, the most
                 uncertain first.
-            ax: the axes to draw into, by default those of a new figure. Needs matplotlib.
+            ax: the axes to draw into; by default a new figure is made. Needs matplotlib.
         """
         from equifactor.show.answer_picture import draw_answer
 

@@ -86,7 +86,7 @@ def sample(
         graph = graph.condition(evidence)
     clock = Clock(time_limit)
     try:
-        with clock.catch_interrupt(), bar(progress, "samples", time_limit) as report:
+        with clock.govern(), bar(progress, "samples", time_limit) as report:
             context = SolveContext(clock=clock, seed=seed, progress=report)
             drawn = _drawn(graph, int(n), method, context)
     except MemoryError:
@@ -126,7 +126,7 @@ def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, con
 def _samples(
     graph: FactorGraph, states: IntArray | None, status: Status | None, method: Solver, message: str = ""
 ) -> Samples:
-    """Return the samples without auxiliary variables, which come after those of the graph."""
+    """Return the samples without auxiliary variables, which come after the variables of the graph."""
     if states is None:
         states = np.zeros((0, graph.num_vars), np.int64)
     status = status or Status.TIME_LIMIT

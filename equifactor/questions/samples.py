@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.status import Status
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Samples:
         s = self.graph.structure
         return tuple(s.variable_name(i) for i in range(s.num_vars))
 
+    @checks_types("first", "last")
     def named_columns(self, first: int = 0, last: int | None = None) -> list[list[Any]]:
         """Return the states in rows first:last, a list for each variable, by name if the states have names."""
         names = self.graph.structure.state_names

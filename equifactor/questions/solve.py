@@ -22,6 +22,7 @@ from equifactor.graph.marginals import Marginals
 from equifactor.graph.reading.observations import is_mapping
 from equifactor.graph.reading.state_rows import is_frame
 from equifactor.graph.scores import batch_log_scores
+from equifactor.questions.possible_answers import with_possibility
 from equifactor.questions.result import Result
 from equifactor.questions.samples import Samples
 from equifactor.questions.solve_settings import SolveSettings
@@ -124,9 +125,9 @@ def solve(
             `solve(graph, "MAR", "bp(damping=0.5)")`.
 
     Returns:
-        A `Result` for one graph, a list of them for several graphs, and for many sets of evidence on one graph a
-        `ManyResults`, which holds arrays with a row per set. Where the graph is small enough for exact inference, all
-        sets share one elimination: thousands of sets a second on networks of tens of variables.
+        A `Result` for one graph, and a list of results for several graphs. Many sets of evidence on one graph give a
+        `ManyResults`, which holds arrays with a row per set. If the graph is small enough for exact inference, all sets
+        share one elimination: thousands of sets a second on networks of tens of variables.
 
     Ctrl-C stops the run and returns the best answer so far with status `interrupted`; a second one raises.
 
@@ -174,14 +175,16 @@ def solve(
         graphs = _given(graphs, evidence)
 
     clock, label = Clock(time_limit), str(method)
-    with clock.catch_interrupt(), progress_bar(progress, label, time_limit) as report:
+    with clock.govern(), progress_bar(progress, label, time_limit) as report:
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         try:
             estimates = estimates_of(method, graphs, wanted, context)
         except MemoryError:
             estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
+        if wanted is not Task.MAP:
+            estimates = with_possibility(estimates, graphs, clock)
     share = clock.seconds / max(1, len(graphs))
-    if clock.paused > 0.0:
+    if clock.compiling > 0.0:
         estimates = [_with_compile_time(estimate, clock) for estimate in estimates]
     results = _results(estimates, graphs, task=wanted, solver=label, seconds=share, settings=how)
     if strict:
@@ -253,14 +256,11 @@ def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task
 
 
 def _with_compile_time(estimate: Estimate, clock: Clock) -> Estimate:
-    """Return the estimate with the seconds of compiling kernels, which `seconds` and the limit do not count."""
-    stats = {**estimate.stats, "compile_seconds": round(clock.paused, 3)}
-    if clock.time_limit is None or clock.paused < _COMPILING_TO_MENTION:
+    """Return the estimate with the seconds of compiling kernels."""
+    stats = {**estimate.stats, "compile_seconds": round(clock.compiling, 3)}
+    if clock.time_limit is None or clock.compiling < _COMPILING_TO_MENTION:
         return replace(estimate, stats=stats)
-    message = (
-        f"Kernels were compiled for {clock.paused:.0f} s, which the time limit does not count. They are cached for "
-        "later runs."
-    )
+    message = f"{clock.compiling:.0f} s went into compiling kernels, which are cached for later runs."
     return replace(estimate, stats=stats, message=f"{estimate.message} {message}".strip())
 
 

@@ -39,14 +39,14 @@ def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes |
         return _image(result, grid, ax, title)
     if not has_marginals:
         raise SolveError(
-            "An assignment can be drawn only if the model is a grid; result.states lists the states by name"
+            "An assignment can be drawn only if the model is a grid. result.states lists the states by name."
         )
     if variables is None:
         chosen = most_uncertain(result)
         note = ", the most uncertain first"
     else:
-        if isinstance(variables, (str, int)):
-            variables = [variables]
+        if isinstance(variables, str) or not hasattr(variables, "__iter__") or getattr(variables, "ndim", 1) == 0:
+            variables = [variables]  # type: ignore[list-item]
         chosen = np.array([graph.variable(v) for v in variables], int)
         note = ""
     return _bars(result, chosen, note, ax, title)

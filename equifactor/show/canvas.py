@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 INK, FAINT, LINE = "#1a202c", "#cbd5e0", "#718096"
 CURVES = LIGHT
-_MOST_INSIDE = 6  # entries of a legend that stands inside the axes; a longer one stands beside them. Chosen by hand.
+_MOST_INSIDE = 6  # entries of a legend that is drawn inside the axes; a longer one is drawn beside them. By hand.
 SPINS = ("#2b6cb0", "#f7f7f5", "#c8553d")  # colours of probability 0, 1/2 and 1 of state 1
 
 
@@ -30,7 +30,7 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
         new: Axes = matplotlib("pyplot").subplots(figsize=(width, height), layout="constrained")[1]
         return new
     if not hasattr(ax, "set_title"):
-        raise OptionError(f"`ax` must be an Axes object of matplotlib, found {type(ax).__name__}")
+        raise OptionError(f"`ax` must be an Axes object of matplotlib, found {type(ax).__name__}.")
     return ax
 
 
@@ -45,7 +45,7 @@ def on_spins(p: float) -> str:
 
 
 def plain(name: object, most: int = LONGEST) -> str:
-    """Return a name as matplotlib draws it: at most `most` characters, and with dollar signs that start no formula."""
+    """Return a name as matplotlib draws it: at most `most` characters, and no dollar sign starts a formula."""
     return short(name, most).replace("$", r"\$")
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from equifactor.questions.comparison import Comparison
 
-_MOST_POINTS = 20_000  # of one solver; larger models are thinned out evenly. Chosen by hand.
+_MOST_POINTS = 20_000  # points of one solver; the points of larger models are thinned out evenly. Chosen by hand.
 
 
 def draw_comparison(comparison: Comparison, ax: Axes | None) -> Axes:
@@ -34,7 +34,7 @@ def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
     }
     if exact is None or not others:
         raise SolveError(
-            "The comparison has nothing to draw: it needs a reference with marginals and another answer with marginals"
+            "The comparison has nothing to draw: it needs a reference with marginals and another answer with marginals."
         )
     free = np.repeat(np.isin(np.arange(comparison.graph.num_vars), comparison.graph.free_vars), np.diff(exact.ptr))
     entries = np.flatnonzero(free)
@@ -59,7 +59,7 @@ def _values(comparison: Comparison, ax: Axes | None) -> Axes:
     rows = [(title, comparison.measures(title)) for title in comparison.results]
     shown = [(title, m) for title, m in rows if any(_finite(m.get(k)) for k in (name, "lower bound", "upper bound"))]
     if not shown:
-        raise SolveError(f"The comparison has nothing to draw: no solver returned a finite {name} or bound")
+        raise SolveError(f"The comparison has nothing to draw: no solver returned a finite {name} or bound.")
     ax = axes_or_new(ax, 6.4, 1.2 + 0.35 * len(shown))
     styles = styles_of(comparison.results)
     for y, (title, m) in enumerate(shown):

@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.structure import Structure
 
-_MOST_LAYERED = (
-    150  # Variables of a network drawn in layers; layers of more are slow to find and too wide. Chosen by hand.
-)
+# Variables of a network drawn in layers; larger networks take long to lay out and are too wide. Chosen by hand.
+_MOST_LAYERED = 150
 _MOST_AS_TREE = 2000  # Nodes of a tree drawn as a tree. Chosen by hand.
-_MOST_SPRINGS = (
-    300  # Nodes of a layout with a spring between every two, which looks best and costs most. Chosen by hand.
-)
+# Nodes of a layout with a spring between every two nodes, which looks best and costs most. Chosen by hand.
+_MOST_SPRINGS = 300
 _MOST_PAIRS = 1500  # Nodes of a layout in which all pairs repel each other; in larger ones only near pairs do.
 _CHAIN_ROW = 24  # Variables in one row of a chain. Chosen by hand.
 _PIVOTS = 40  # Nodes from which distances are measured for the start of a layout. Chosen by hand.
@@ -89,7 +87,7 @@ def places_in(grid: Grid, s: Structure) -> Places:
 
 
 def chain_of(num_vars: int, pairs: IntArray) -> IntArray | None:
-    """Return the variables of a chain, starting at the end with the lower number; None if the pairs form no chain."""
+    """Return the variables of a chain, starting at the end with the lower number; None if there is no chain."""
     degree = np.bincount(pairs.ravel(), minlength=num_vars)
     ends = np.flatnonzero(degree == 1)
     if len(pairs) != num_vars - 1 or len(ends) != 2 or degree.max(initial=0) > 2 or degree.min(initial=2) < 1:

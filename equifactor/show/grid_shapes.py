@@ -26,10 +26,10 @@ class Grid:
 
 
 def grid_of(graph: FactorGraph) -> Grid | None:
-    """Return the grid that a graph is, or None.
+    """Return the grid that a graph forms, or None.
 
     In a grid, every two neighbours share a factor of two variables, and no other factor has two or more variables.
-    Variables that are numbered row by row are also found on a torus, and also given evidence: evidence removes
+    If variables are numbered row by row, a torus is found too, and so is a grid with evidence: evidence removes
     variables from factors, so two neighbours need not share a factor if one of them is observed.
     """
     s = graph.structure
@@ -63,7 +63,7 @@ def _numbered_by_rows(pairs: IntArray, free: BoolArray) -> Grid | None:
 
 
 def _wraps(low: IntArray, step: IntArray, free: BoolArray) -> bool | None:
-    """Return whether the pairs form a torus over the free variables [rows, cols]; None if they form neither.
+    """Return True if the pairs form a torus over the free variables [rows, cols], False for a grid, None for neither.
 
     A pair is given by its lower number and by the step to the higher one.
     """

@@ -1,7 +1,7 @@
 """Small HTML tables for notebooks.
 
-All text is escaped. The tables load nothing, contain no script and use the page's own colours for text and background,
-so that they are readable in light and in dark themes.
+All text is escaped. The tables load nothing and contain no script. They use the page's own colours for text and
+background, so that they are readable in light and in dark themes.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import Any
 
-MOST_ROWS = 30  # rows of one table; below it stands how many more there are. Chosen by hand.
+MOST_ROWS = 30  # rows of one table; the number of further rows is printed below it. Chosen by hand.
 LONGEST = 60  # characters of a name. Chosen by hand.
 _COLOURS = ("#4a8fd4", "#d9745c", "#3fa06a", "#d9a53a", "#8f6fd4", "#5aa7b5", "#c46a9b", "#8a939e")
 _LINE = "1px solid rgba(128,128,128,.45)"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 NAME = 18  # characters of a name that have room under its circle. Chosen by hand.
 LETTER = 0.18  # width of a letter, in units of the layout, in which a circle has the radius 0.3. Measured: DejaVu Sans.
 ABOVE, BELOW = 0.4, 0.75  # reach of a row of variables above and below the centres of its circles, names included
-_FACTOR = 0.15  # the same for factors, and half of their width
+_FACTOR = 0.15  # reach of a row of factors above and below their centres, and half of the width of a factor
 _LINE = 0.06  # half of the width that a line has in a row. Chosen by hand.
 _NARROWEST = 0.45  # half of the width of a variable with a short name. Chosen by hand.
 _GAP = 0.15  # least distance of two nodes of a row. Chosen by hand.
@@ -230,7 +230,7 @@ def _ordered(layer: IntArray, edges: IntArray, seed: int) -> list[IntArray]:
     between = [edges[layer[edges[:, 0]] == k] for k in range(int(layer.max()))]
     best, least = np.zeros(len(layer)), np.inf
     for _ in range(max(1, min(_TRIES, _TRIED_EDGES // max(1, len(edges))))):
-        new = rng.permutation(len(layer))  # the numbers of the nodes, on which the order depends that igraph finds
+        new = rng.permutation(len(layer))  # new numbers of the nodes: the order that igraph finds depends on them
         net = igraph.Graph(n=len(layer), edges=new[edges].tolist(), directed=True)
         drawn = net.layout_sugiyama(layers=layer[np.argsort(new)].tolist(), maxiter=200).coords
         x = np.array(drawn)[: len(layer), 0][new]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.show.canvas import INK, axes_or_new, legend, matplotlib, on_spins, plain, spin_colours
 from equifactor.show.palette import styles_of
 
@@ -50,9 +50,9 @@ def plot_grid(
         The axes: `plot_grid(..).figure.savefig("grid.png")` writes the picture.
     """
     if graph.num_vars != rows * cols or np.any(graph.card != 2):
-        raise ModelError(f"plot_grid expects a grid of {rows}x{cols} binary variables, found {graph!r}")
+        raise ModelError(f"plot_grid expects a grid of {rows}x{cols} binary variables, found {graph!r}.")
     if not answers:
-        raise ModelError("plot_grid has no marginals to draw: `answers` is empty")
+        raise ModelError("plot_grid has no marginals to draw: `answers` is empty.")
     step, count = cols + 1, len(answers)
     ax = axes_or_new(ax, count * (0.62 * cols + 0.5) + 0.9, 0.62 * rows + 1.35)
     truth = reference or next(iter(answers))
@@ -97,11 +97,17 @@ def plot_error_rates(
     Returns:
         The axes: `plot_error_rates(curves).figure.savefig("rates.png")` writes the picture.
     """
-    if not any(curves.values()):
-        raise ModelError("plot_error_rates has no error rates to draw: `curves` holds no points")
+    try:
+        drawn = {str(title): [(float(at), int(n), int(k)) for at, n, k in points] for title, points in curves.items()}
+    except (TypeError, ValueError, AttributeError):
+        raise ModelError(
+            f"curves must be a mapping from titles to points (where, shots, errors), found {brief(curves)}."
+        ) from None
+    if not any(drawn.values()):
+        raise ModelError("plot_error_rates has no error rates to draw: `curves` holds no points.")
     ax = axes_or_new(ax, 5.6, 4.2)
-    styles = styles_of(curves)
-    for title, points in curves.items():
+    styles = styles_of(drawn)
+    for title, points in drawn.items():
         if not points:
             continue
         colour, marker, dashes = styles[title]

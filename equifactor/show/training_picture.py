@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def draw_training(log: TrainingLog, ax: Axes | None) -> Axes:
     """Draw the picture of `TrainingLog.plot`. Loss and measure differ in scale, so each has its own axis."""
     if not log.records or log.measure is None:
-        raise SolveError("The training log is empty, so there is nothing to draw yet")
+        raise SolveError("The training log is empty, so there is nothing to draw yet.")
     ax = axes_or_new(ax, 6.4, 3.6)
     names = [log.measure, *(["loss"] if any(r.get("loss") is not None for r in log.records) else [])]
     for n, (name, axis) in enumerate(zip(names, (ax, ax.twinx() if len(names) > 1 else ax), strict=False)):

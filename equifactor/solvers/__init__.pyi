@@ -7,7 +7,6 @@ from equifactor.graph.compiler import compile as compile
 from equifactor.graph.flat_graph import FlatGraph as FlatGraph
 from equifactor.solvers.duals.map_bounds import map_upper_bound as map_upper_bound
 from equifactor.solvers.duals.map_bounds import tighten as tighten
-from equifactor.solvers.elimination.evidence_rows import EvidenceRows as EvidenceRows
 from equifactor.solvers.search.local_search import improve as improve
 from equifactor.solving.estimate import Estimate as Estimate
 from equifactor.solving.registry import parse_solver as parse_solver

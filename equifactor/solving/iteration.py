@@ -1,8 +1,9 @@
 """The loop of the iterative solvers: graphs run in batches, and each graph of a batch stops on its own.
 
-The state of a graph is saved when it settles. The graph then stays in its batch until that has cost about as much as
-starting a new batch without it, and is removed. So no batch costs more than twice the least possible, and every graph
-gets the iterations, messages and answers that it gets alone.
+A graph *settles* when no message changes by more than the tolerance, or when a message is NaN. Its state is then saved.
+The graph stays in its batch until that has cost about as much as starting a new batch without it, and is removed. So no
+batch costs more than twice the least possible, and every graph gets the iterations, messages and answers that it would
+get alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from equifactor.base.clock import NotCompiledError, TimeIsUp
 from equifactor.base.status import Status, Task
 from equifactor.factors.clause import Clause
 from equifactor.factors.parity import Parity
@@ -68,17 +70,23 @@ class Iteration(Generic[State]):
         clock, most = self.context.clock, self.solver.iterations
         while not self.over and not part.stopped:
             if self.done == self.look:
-                # The residual is checked after a number of iterations that does not depend on the clock, so that the
-                # same call gives the same answer on a busy machine. That number grows with the iterations done, which
-                # keeps the cost of checks low. Convergence is noticed at most an eighth too late.
+                # The number of iterations between checks of the residual does not depend on the clock, so that the same
+                # call gives the same answer on a busy machine. It grows with the iterations done, which keeps the cost
+                # of checks low. Convergence is noticed at most an eighth too late.
                 self.look = min(self.done + self.wait, most)
             if self.each >= clock.left + _LATE_SECONDS:
                 self.over = True
                 return
             count = min(self.look - self.done, max(1, int(_BURST_SECONDS / max(self.each, 1e-9))))
-            start = clock.seconds  # The clock stands still while kernels compile.
-            residual = self.solver.step(self.state, count)
-            self.each = (clock.seconds - start) / count
+            start = clock.working
+            try:
+                residual = self.solver.step(self.state, count)
+            except NotCompiledError:  # No iteration can be made without its kernels.
+                raise
+            except TimeIsUp:  # The state is that of the last complete iteration.
+                self.over = True
+                return
+            self.each = (clock.working - start) / count
             self.done += count
             if self.context.progress is not None:  # Formatting the note is slow for small graphs.
                 self.context.report(self.done, most, f"change {residual.max(initial=0.0):.1e}")
@@ -128,10 +136,8 @@ class Iteration(Generic[State]):
         self.settled = []
         tolerance, clock = self.solver.tolerance, self.context.clock
         stopped = clock.status or Status.TIME_LIMIT if self.done < self.solver.iterations else Status.ITERATION_LIMIT
-        converged, non_finite = (
-            Status.CONVERGED,
-            Status.NON_FINITE,
-        )  # Looking up enum members is slower than the comparisons.
+        # Looking up enum members is slower than the comparisons.
+        converged, non_finite = Status.CONVERGED, Status.NON_FINITE
         status = [
             converged if r <= tolerance else stopped if r > tolerance else non_finite  # NaN is neither.
             for r in self.residual.tolist()

@@ -1,10 +1,10 @@
-"""The loop "grow while time is left", which all methods share that answer early and then improve.
+"""The loop of methods that answer early and improve their answer while time is left.
 
 A method states its steps as a generator of `Step` objects: what to run, what it should cost, which share of the time
 left it may take. `Ladder` asks the budget whether each step is worth starting, runs it, and sends its answer back to
-the generator; a step that is not run comes back as a `Refusal`. The generator then offers a larger step, a smaller
-one, or ends. How a method grows and which of its answers is best is its own: larger tables (`regions`), longer loops
-(`loop-bp`), larger clusters (`mini-buckets`), or another solver (`auto`).
+the generator. For a step that is not run it sends a `Refusal`. The generator then offers a larger or a smaller step, or
+ends. Each method decides how it grows: by larger tables (`regions`), longer loops (`loop-bp`), larger clusters
+(`mini-buckets`), or another solver (`auto`). It also decides which of its answers is the best.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Ladder(Generic[Answer]):
     def __init__(self, steps: Steps[Answer], budget: Budget) -> None:
         self._steps = steps
         self._budget = budget
-        self._last: Answer | Refusal | None = None  # what the last step came to, None before the first one
+        self._last: Answer | Refusal | None = None  # the outcome of the last step; None before the first one
         self.answers: list[Answer] = []
-        self.seconds = 0.0  # that all steps took
+        self.seconds = 0.0  # the time of all steps together
         self.finished = False
 
     def run(self) -> list[Answer]:

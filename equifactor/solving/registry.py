@@ -146,6 +146,8 @@ def parse_solver(spec: str | Solver, settings: Mapping[str, Any] | None = None) 
     """
     from equifactor.solving.solver import Solver
 
+    if settings is not None and not isinstance(settings, Mapping):
+        raise OptionError(f"The settings of a solver must be a mapping, found {brief(settings)}.")
     keywords = settings or {}
     if isinstance(spec, Solver):
         return replace_settings(spec, keywords)
@@ -155,7 +157,7 @@ def parse_solver(spec: str | Solver, settings: Mapping[str, Any] | None = None) 
     given = {**parse_options(name, text), **keywords}
     if weights is not None:
         if "weights" in given:
-            raise OptionError(f"{name} is given weights twice; give them once")
+            raise OptionError(f"{name} is given weights twice. Give them once.")
         given["weights"] = weights
     return make_method(solver_class(name), given)
 
@@ -174,8 +176,8 @@ def _name_and_options(spec: str) -> tuple[str, str, str | None]:
         return *solver, None
     if not model:
         raise OptionError(
-            f"cannot read the solver {brief(spec)}; write it like bp, bp(damping=0.5) or mine{MODEL_SUFFIX} for a "
-            "model file"
+            f"Cannot read the solver {brief(spec)}. Write it like bp, bp(damping=0.5), or mine{MODEL_SUFFIX} for a "
+            "model file."
         )
     module, _, function = MODEL_KIND.partition(":")
     return getattr(importlib.import_module(module), function)(model[1]), model[2] or "", model[1]

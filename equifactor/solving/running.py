@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from equifactor.base.status import Task
+from equifactor.base.clock import NotCompiledError
+from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph import FactorGraph
 from equifactor.graph.reduction import without_impossible_states
@@ -15,7 +16,7 @@ _OWN = f"{__name__.partition('.')[0]}."  # The names of the modules of this pack
 
 
 def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-    """Run the method on all graphs that are not impossible by inspection; return one estimate per graph.
+    """Run the method on all graphs except those that inspection proves impossible; return one estimate per graph.
 
     A method gets dense tables in place of the factors that it does not take as they are.
     """
@@ -34,7 +35,10 @@ def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context:
 
 def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Return one estimate per graph; what a solver from outside this package returns is checked."""
-    found = method.run(graphs, task, context)
+    try:
+        found = method.run(graphs, task, context)
+    except NotCompiledError as error:
+        return [Estimate(status=Status.TIME_LIMIT, message=str(error)) for _ in graphs]
     if type(method).__module__.startswith(_OWN):
         return found
     from equifactor.solving.foreign_answers import checked_answers

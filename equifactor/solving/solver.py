@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 Symmetry = Literal["global", "local variable", "variable assignment"]
 ALL_SYMMETRIES: frozenset[Symmetry] = frozenset(("global", "local variable", "variable assignment"))
 State = TypeVar("State")
-BATCH_SIZE = (
-    2.0**16
-)  # Edges and table entries of graphs that are iterated together on a CPU: about the size of near caches.
+# Edges and table entries of graphs that are iterated together on a CPU: about the size of near caches.
+BATCH_SIZE = 2.0**16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +43,10 @@ class Solver(ABC):
 
     name: ClassVar[str]
     tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
-    symmetries: ClassVar[frozenset[Symmetry]] = (
-        ALL_SYMMETRIES  # The symmetries that the answers respect, except for ties.
-    )
+    symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # Those that the answers respect, except for ties.
     exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # The graphs on which solved answers are exact.
     any_kind: ClassVar[bool] = False  # Whether it takes structured factors as they are; see `takes_kinds_of`.
-    finds_zeros: ClassVar[bool] = (
-        False  # Whether it finds impossible states itself; other solvers get graphs without them.
-    )
+    finds_zeros: ClassVar[bool] = False  # Whether it finds impossible states; other solvers get graphs without them.
     takes: ClassVar[str] = ""  # The graphs that it takes, if not all; other graphs raise `ModelError`.
 
     def __post_init__(self) -> None:
@@ -87,7 +82,7 @@ class Solver(ABC):
     def check_task(self, task: Task) -> None:
         """Raise `OptionError` if the solver cannot do the task."""
         if task not in self.tasks:
-            raise OptionError(f"{self.name} cannot do {task}; it does {', '.join(self.tasks)}")
+            raise OptionError(f"{self.name} cannot do {task}. It does {', '.join(self.tasks)}.")
 
     def possible_tasks(self) -> list[Task]:
         """Return the tasks that it can do with its settings: a model file has weights for one or two tasks."""
@@ -137,11 +132,11 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class IterativeSolver(Solver, Generic[State]):
-    """A fixed-point iteration on a compiled batch: `init`, `step` until it settles, `finish`.
+    """A fixed-point iteration on a compiled batch: `init`, `step` until it converges, `finish`.
 
     The loop (`iteration.py`) handles convergence, limits, deadline, interrupt and progress; a method only states its
-    formulae. If it also implements `take` and `put`, graphs that have settled leave their batch. Otherwise a batch
-    goes on until its last graph has settled.
+    formulae. If it also implements `take` and `put`, graphs that have converged leave their batch. Otherwise a batch
+    goes on until its last graph has converged.
     """
 
     narrowing: ClassVar[float] = 16.0  # Iterations that cost about as much as starting a batch.
@@ -167,13 +162,13 @@ class IterativeSolver(Solver, Generic[State]):
 
     def put(self, state: State, graphs: IntArray, part: Any) -> None:
         """Set the state of some graphs to what `take` returned for them, from this state or another one."""
-        raise NotImplementedError(f"{self.name} has take without put")
+        raise NotImplementedError(f"{self.name} defines take but not put.")
 
     def rest(self, state: State, graphs: IntArray) -> None:
-        """Note that some graphs have settled and were taken: their part of this state no longer matters."""
+        """Note that some graphs have converged and were taken: their part of this state no longer matters."""
 
     def batch_size(self, context: SolveContext) -> float:
-        """Return the edges and table entries of graphs that are iterated together: more would not fit near caches."""
+        """Return how many edges and table entries are iterated together: more would not fit near caches."""
         return BATCH_SIZE
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:

@@ -1,4 +1,4 @@
-"""Measured violations of the symmetries by the answers of a method, compared with what the method claims."""
+"""Measured violations of the symmetries by the answers of a method, compared with the claims of the method."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import OptionError
+from equifactor.base.argument_types import checks_types
+from equifactor.base.errors import OptionError, brief
 from equifactor.base.progress import bar
+from equifactor.base.run_context import check_run
 from equifactor.base.status import Task
 from equifactor.graph.factor_graph import as_graphs
 from equifactor.solving.registry import parse_solver
@@ -23,21 +25,22 @@ from equifactor.symmetry.relabelling import KINDS, Relabelling, check_kinds
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
-# Largest error of a claim that holds, by number type; larger than the rounding errors of equivariant methods. Chosen by
-# hand.
+# The largest error of a claim that holds, by number type. It exceeds the rounding errors of equivariant methods. Chosen
+# by hand.
 TOLERANCE: dict[Dtype, float] = {"float64": 1e-8, "float32": 1e-3}
-_CONTROLS = 3  # Number of answers to slightly changed tables that show the effect of rounding. Chosen by hand.
-# Largest change of those tables, in units in the last place; enough to separate equal values. Chosen by hand.
+_CONTROLS = 3  # The number of answers to slightly changed tables that show the effect of rounding. Chosen by hand.
+# The largest change of a table entry that shows the effect of rounding, in units in the last place. It is enough to
+# separate equal values. Chosen by hand.
 _LAST_BITS = 8.0
 
 
 @dataclass(frozen=True)
 class Trials:
-    """How a method is tried: the number of relabellings, the seed and the number type.
+    """The settings of an audit: the number of relabellings, the seed and the number type.
 
     Args:
         count: number of random relabellings per kind of symmetry, graph and task.
-        seed: the seed of the relabellings, and of the solver, which gets the same one every time.
+        seed: the seed of the relabellings, and of the solver, which gets the same seed every time.
         dtype: the number type of a solver that runs in torch.
     """
 
@@ -47,7 +50,7 @@ class Trials:
 
     def __post_init__(self) -> None:
         if not isinstance(self.count, (int, np.integer)) or self.count < 1:
-            raise OptionError(f"trials must be a whole number of at least 1, found {self.count!r}")
+            raise OptionError(f"trials must be a whole number of at least 1, found {self.count!r}.")
 
 
 DEFAULT_TRIALS = Trials()
@@ -55,7 +58,7 @@ DEFAULT_TRIALS = Trials()
 
 @dataclass(frozen=True)
 class Violation:
-    """The largest difference found for one kind of symmetry, and where."""
+    """The largest difference found for one kind of symmetry, and the answer, task and graph that show it."""
 
     kind: Symmetry
     error: float = 0.0
@@ -66,7 +69,7 @@ class Violation:
 
     @property
     def where(self) -> str:
-        """What differs and on which graph, such as `marginals (MAR) of grid`."""
+        """The answer that differs, with its task and graph, such as `marginals (MAR) of grid`."""
         if not self.what:
             return ""
         return self.what + (f" ({self.task})" if self.task else "") + (f" of {self.graph}" if self.graph else "")
@@ -89,14 +92,15 @@ def equivariance_error(
         graph: one graph or several.
         kinds: the symmetries to measure; each is tried alone.
         trials: number of random relabellings per kind, graph and task.
-        seed: the seed of the relabellings, and of the solver, which gets the same one every time.
+        seed: the seed of the relabellings, and of the solver, which gets the same seed every time.
         tasks: the tasks of a solver, by default all tasks it can do; a function has no tasks.
         dtype: the number type of a solver that runs in torch, as for `solve`.
 
-    Marginals are compared state by state, in probability; ln Z, the score of a MAP assignment and bounds relative to
-    max(1, |value|). Assignments are compared by score, because a method may return any of several best assignments. A
-    difference may have other reasons than the method's design: with ties that are broken at random, or iterations that
-    do not settle, rounding alone can change answers. `audit` and `assert_equivariant` detect this.
+    Marginals are compared state by state, in probability. For ln Z, the score of a MAP assignment and bounds, the
+    difference is relative to max(1, |value|). Assignments are compared by score, because a method may return any of
+    several best assignments. A difference may have other reasons than the design of the method. If ties are broken at
+    random, or iterations do not settle, rounding alone can change answers. `audit` and `assert_equivariant` detect
+    this.
     """
     method = _method(solver)
     setup = Trials(trials, seed, dtype)
@@ -126,7 +130,7 @@ def violations(
 
 
 def _described(method: Solver | GraphFunction, graph: FactorGraph) -> str:
-    """Return the name of the graph, and whether the solver sees it lowered to tables with auxiliary variables.
+    """Return the name of the graph. Add a remark if the solver sees the graph lowered to tables.
 
     Auxiliary variables form a chain along a scope, so a method of finitely many steps may violate "local variable".
     """
@@ -139,8 +143,9 @@ def _described(method: Solver | GraphFunction, graph: FactorGraph) -> str:
 def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Task | None, trials: Trials) -> float:
     """Return the largest difference between the answers for the graph and for log tables changed in the last bits.
 
-    If it is large, the answer depends on a tie or on an iteration that does not settle. A relabelling changes the order
-    of sums and may then change the answer too, so the graph cannot show whether the method respects a symmetry.
+    If the difference is large, the answer depends on a tie or on an iteration that does not settle. A relabelling
+    changes the order of sums and may then change the answer too. So the graph cannot show whether the method respects a
+    symmetry.
     """
     answer = ask(method, graph, task, trials.seed, trials.dtype)
     rng = np.random.default_rng(trials.seed)
@@ -158,7 +163,7 @@ def rounding_error(method: Solver | GraphFunction, graph: FactorGraph, task: Tas
 
 @dataclass(frozen=True)
 class Finding:
-    """One row of an audit: what is claimed and what was measured."""
+    """One row of an audit: the claim and the measurement for one symmetry."""
 
     violation: Violation  # The largest violation that counts.
     claimed: bool
@@ -196,6 +201,7 @@ class Finding:
         }
 
 
+@checks_types("tolerance")
 def audit(
     solver: str | Solver | GraphFunction,
     graphs: FactorGraph | Iterable[FactorGraph],
@@ -214,15 +220,19 @@ def audit(
         graphs: one graph or several.
         kinds: the symmetries to measure.
         trials: the number of relabellings, their seed, and the number type of the solver.
-        claims: the symmetries that should hold; by default those that a solver declares, and all for a function.
+        claims: the symmetries that should hold; by default the symmetries that a solver declares, and all for a
+            function.
         tasks: the tasks of a solver, by default all tasks it can do.
         tolerance: the error up to which a claim holds, by default 1e-8 in float64 and 1e-3 in float32.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
 
-    Rounding alone may move the answer for a graph and task by more than the tolerance, before or after the relabelling
-    (`rounding_error`), because of a tie or of an iteration that does not settle. Such a violation does not count. It is
-    listed under `set_aside`.
+    Because of a tie, or of an iteration that does not settle, rounding alone may move an answer by more than the
+    tolerance, before or after the relabelling (`rounding_error`). A violation on such a graph and task does not count.
+    It is listed under `set_aside`.
     """
+    check_run(None, 0, progress)
+    if not isinstance(trials, Trials):
+        raise OptionError(f"trials must be a Trials, such as Trials(10), found {brief(trials)}.")
     method = _method(solver)
     limit = TOLERANCE[trials.dtype] if tolerance is None else tolerance
     wanted = check_kinds(kinds)
@@ -262,6 +272,8 @@ def _cases(
     asked: Sequence[Task | None] = [None]
     if isinstance(method, Solver):
         asked = method.possible_tasks() if tasks is None else tasks
+        if tasks is not None and (isinstance(tasks, str) or not isinstance(tasks, Sequence)):
+            raise OptionError(f"tasks must be a list of tasks, found {brief(tasks)}.")
         for task in tasks or ():
             method.check_task(task)
     elif tasks is not None:

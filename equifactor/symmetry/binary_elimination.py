@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def masks_of(row: IntArray, column: IntArray, num_rows: int, num_columns: int) -> tuple[list[int], IntArray]:
     """Return the rows of a matrix with ones at (row, column) [e] as numbers, and the bit [num_columns] of each column.
 
-    Columns with few ones have the high bits. Rows are reduced from the high bits on, so that a column with a single one
+    Columns with few ones have the high bits. Rows are reduced from the high bits on. So a column with a single 1
     eliminates its row at once.
     """
     by_degree = np.argsort(-np.bincount(column, minlength=num_columns), kind="stable")
@@ -29,7 +29,7 @@ def masks_of(row: IntArray, column: IntArray, num_rows: int, num_columns: int) -
 
 def dependencies(masks: Sequence[int]) -> list[int]:
     """Return a basis of the sets of rows whose sum is zero; bit n of a set is row n. Cost O(rows^2 columns / 64)."""
-    known: dict[int, tuple[int, int]] = {}  # By their highest bit: sums of rows, and which rows.
+    known: dict[int, tuple[int, int]] = {}  # By their highest bit: sums of rows, and the sets of rows that are summed.
     found = []
     for n, mask in enumerate(masks):
         rows = _enter(known, mask, 1 << n)
@@ -39,7 +39,7 @@ def dependencies(masks: Sequence[int]) -> list[int]:
 
 
 def solve_rows(masks: Sequence[int], wanted: BoolArray) -> tuple[int, bool]:
-    """Return the columns whose sum gives rows their wanted [rows] parities, as bits, and whether all rows have them.
+    """Return the columns, as bits, whose sum gives rows the parities `wanted` [rows], and whether all rows get them.
 
     Earlier rows have priority: a row that does not depend on earlier rows always gets its wanted parity.
     """
@@ -69,11 +69,11 @@ def _enter(known: dict[int, tuple[int, int]], mask: int, mark: int) -> int | Non
 def light_sums(basis: Sequence[int], limit: int) -> list[int] | None:
     """Return the lightest sums of the basis that span the same space: all of one weight, all of the next, and so on.
 
-    They do not depend on the choice of the basis. Return None if the basis has more than `limit` elements.
+    The result does not depend on the choice of the basis. Return None if the basis has more than `limit` elements.
     """
     if len(basis) > limit:
         return None
-    sums = [(0, 0)]  # All sums, and which elements of the basis they contain.
+    sums = [(0, 0)]  # All sums, each with the set of the basis elements that it contains.
     for n, element in enumerate(basis):
         sums += [(total ^ element, which | 1 << n) for total, which in sums]
     sums.sort(key=lambda one: one[0].bit_count())

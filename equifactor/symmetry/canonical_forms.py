@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import OptionError
-from equifactor.graph.factor_graph import FactorGraph
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import row_of
 from equifactor.symmetry.colour_refinement import bits, refine
@@ -32,12 +32,12 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
             value across a rounding boundary: to compare two graphs use `isomorphism(.., tolerance=..)`.
 
     Only the values of a factor count, not the kind that states them. A small structured factor becomes its dense table.
-    A large one (above 2^12 entries) becomes a parity, a count, a noisy-or or a sparse table. Factors of other kinds
-    with tables above 2^16 entries raise `ModelError`.
+    A large structured factor (above 2^12 entries) becomes a parity, a count, a noisy-or or a sparse table. Factors of
+    other kinds with tables above 2^16 entries raise `ModelError`.
 
-    The representative may change from one release of this package or of igraph to the next. Cost: a few O(T k) passes
-    if the graph has no symmetries of its own; otherwise a search by BLISS over the nodes of equal colours, exponential
-    in the worst case, milliseconds to seconds for real models.
+    The representative may change from one release of this package or of igraph to the next. The cost is a few O(T k)
+    passes if the graph has no symmetries of its own. Otherwise BLISS searches over the nodes of equal colours. The
+    search is exponential in the worst case, and takes milliseconds to seconds for real models.
     """
     plain = _without_names(with_small_tables(graph), digits)
     same = comparable(plain)
@@ -55,7 +55,7 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
 
 
 def graph_hash(graph: FactorGraph, *, digits: int | None = None) -> str:
-    """Return the SHA-256 of the canonical form in hexadecimal, equal exactly for isomorphic graphs."""
+    """Return a SHA-256 hash in hexadecimal that is equal exactly for isomorphic graphs."""
     plain = comparable(_without_names(with_small_tables(graph), digits)).tables
     g = relabel(plain, canonical_relabelling(plain))
     s = g.structure
@@ -75,8 +75,19 @@ def canonical_relabelling(
     Args:
         graph: the graph, of which structure and evidence are used.
         values: [T] numbers that represent the table entries; None takes the bits of the entries.
-        colours: what `refine(graph, values)` returns, if the caller has it already.
+        colours: the result of `refine(graph, values)`, if the caller has it already.
     """
+    graph = as_graph(graph)
+    if values is not None:
+        wanted = f"values must be whole numbers [{len(graph.log_phi)}], one for each table entry"
+        try:
+            values = np.asarray(values)
+        except ValueError:
+            raise ModelError(f"{wanted}, found rows of different lengths.") from None
+        if values.dtype.kind not in "iu" or values.shape != graph.log_phi.shape:
+            raise ModelError(f"{wanted}, found {brief(values)}.")
+    if colours is not None and not hasattr(colours, "variables"):
+        raise ModelError(f"colours must be what refine(graph, values) returns, found {brief(colours)}.")
     values = bits(graph.log_phi) if values is None else values
     colours = refine(graph, values) if colours is None else colours
     place = canonical_order(coloured_graph(graph, colours, values))

@@ -1,9 +1,9 @@
 """Colours of the variables, states and factors of a graph that no relabelling can change.
 
-Colour refinement (one-dimensional Weisfeiler-Leman) on a graph with a node per variable, state, factor and table entry.
-A colour is a 64-bit hash of a node's own properties and of the multiset of its neighbours' colours. The multiset is a
-sum of mixed hashes, which does not depend on any order. A hash collision (one pair in 2^64) only makes the colouring
-coarser, and every answer built on it is checked on the tables.
+The method is colour refinement (one-dimensional Weisfeiler-Leman) on a graph with a node per variable, state, factor
+and table entry. A colour is a 64-bit hash of a node's own properties and of the multiset of its neighbours' colours.
+The multiset is a sum of mixed hashes, which does not depend on any order. A hash collision (one pair in 2^64) only
+makes the colouring coarser, and every answer built on the colours is checked on the tables.
 """
 
 from __future__ import annotations
@@ -66,8 +66,9 @@ def refine(graph: FactorGraph, values: HashArray) -> Colours:
         graph: the graph, of which scopes, cardinalities and evidence are used, but not names.
         values: [T] a number for each table entry; equal numbers count as equal entries.
 
-    Evidence counts: observed and free variables have different colours, and so have observed and other states. Cost
-    O(T k) per round. Rounds end when the number of colours stops growing: at most V + X + F, usually below 10.
+    Evidence counts: observed and free variables have different colours, and so have observed and other states. The cost
+    is O(T k) per round. Rounds end when the number of colours stops growing: after at most V + X + F rounds, usually
+    fewer than 10.
     """
     s = graph.structure
     observed = np.full(s.num_vars, -1) if graph.observed is None else graph.observed

@@ -1,8 +1,8 @@
 """A small coloured graph of the nodes that share a colour, labelled canonically by BLISS.
 
 The full coloured graph has a node per variable, state, factor and table entry. An entry is joined to its factor and to
-the states it fixes, a state to its variable, a factor to its variables. Factor graphs are isomorphic exactly when these
-coloured graphs are. Three steps make the graph small without changing its symmetries:
+the states it fixes, a state to its variable, and a factor to its variables. Factor graphs are isomorphic exactly when
+their coloured graphs are isomorphic. Three steps make the graph small without changing its symmetries:
 
 1. The most common value of a table has no entry nodes, because the other entries determine where it is.
 2. A node with a unique colour is removed. If all nodes of one colour are joined to all nodes of another colour, the
@@ -45,8 +45,8 @@ class ColouredGraph:
 def coloured_graph(graph: FactorGraph, colours: Colours, values: HashArray) -> ColouredGraph:
     """Return the coloured graph of a factor graph, without the entries that its colours determine.
 
-    `values [T]` are the argument of `refine`. Cost O(T k), and O(R log R) for the R entries of tables that colours do
-    not determine.
+    `values [T]` is the argument of `refine`. The cost is O(T k), and O(R log R) for the R entries of tables that
+    colours do not determine.
     """
     s = graph.structure
     first_state, first_factor = s.num_vars, s.num_vars + int(s.state_ptr[-1])

@@ -25,7 +25,7 @@ Dtype = Literal["float32", "float64"]
 
 @dataclass(frozen=True)
 class Answer:
-    """Marginals, which move with a relabelling, and numbers, which stay."""
+    """An answer: marginals, which move with a relabelling, and numbers, which stay the same."""
 
     marginals: Marginals | None = None
     numbers: Mapping[str, float | None] = field(default_factory=dict)
@@ -35,9 +35,10 @@ class Answer:
         return Answer(None if self.marginals is None else r.marginals(self.marginals), self.numbers)
 
     def distance(self, other: Answer) -> tuple[float, str]:
-        """Return the largest difference and what differs; numbers other than probabilities relative to max(1, |n|).
+        """Return the largest difference, and the name of the answer that differs.
 
-        The difference is infinite if only one of the answers has marginals or a number.
+        Differences of numbers n other than probabilities are relative to max(1, |n|). The difference is infinite if
+        only one of the answers has marginals or a number.
         """
         worst, what = 0.0, ""
         if (self.marginals is None) != (other.marginals is None):
@@ -75,7 +76,7 @@ def ask(solver: Solver | GraphFunction, graph: FactorGraph, task: Task | None, s
 
 
 def read_answer(given: Any, graph: FactorGraph) -> Answer:
-    """Read what a user's function returned: `Marginals`, a vector per variable, one flat array [X], or a number.
+    """Read the result of a user's function: `Marginals`, a vector per variable, one flat array [X], or a number.
 
     Arrays may be torch tensors, with or without gradient.
     """

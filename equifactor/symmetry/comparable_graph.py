@@ -1,4 +1,4 @@
-"""A graph as tables that are isomorphic exactly when the graphs are, and the way back to relabellings of the graph."""
+"""Graphs as tables that are isomorphic exactly when the graphs are, and the way back to relabellings of the graphs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ComparableGraph:
-    """A graph of tables. Two of them are isomorphic exactly when the original graphs are.
+    """A graph of tables. Two graphs of tables are isomorphic exactly when the original graphs are isomorphic.
 
-    The first variables and factors are those of the graph, followed by auxiliary ones. A free variable, whose states
-    only parities distinguish, has one state here.
+    The variables and factors of the original graph come first, followed by auxiliary variables and factors. A free
+    variable, whose states only parities distinguish, has one state here.
     """
 
     tables: FactorGraph
@@ -52,7 +52,7 @@ def comparable(graph: FactorGraph, exact: FactorGraph | None = None, tolerance: 
 
     Args:
         graph: the graph.
-        exact: the same graph with equal numbers for values that count as equal; None if they are equal already.
+        exact: the same graph with equal numbers for values that count as equal; None if `graph` already has them.
         tolerance: configurations of sparse tables within this distance of the default count as the default.
     """
     exact = graph if exact is None else exact
@@ -92,7 +92,7 @@ def with_swaps(r: Relabelling, swapped: BoolArray) -> Relabelling:
 
 @dataclass(frozen=True)
 class _Charge:
-    """The total turn of a set of parities: its own turn, and the variables whose state 1 changes it."""
+    """The total turn of a set of parities: the turn of the parities, and the variables whose state 1 changes it."""
 
     members: list[int]
     odd: bool

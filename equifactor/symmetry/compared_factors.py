@@ -1,12 +1,13 @@
 """Factors in the form in which graphs are compared. Only the values of a factor count, not the kind that states them.
 
-Small factors of every kind are compared by their dense tables. A large factor becomes a few small tables over its
-variables and over auxiliary variables, which are isomorphic exactly when the factors are; the `KindComparison` of its
-kind makes them. A kind without one is compared by its dense tables, up to a larger limit.
+Small factors of every kind are compared by their dense tables. The `KindComparison` of a kind turns a large factor into
+a few small tables over its variables and over auxiliary variables. The tables of two factors are isomorphic exactly
+when the factors are. A kind without a `KindComparison` is compared by its dense tables, up to a larger limit.
 
 Each large factor has a tag, an observed variable of one state in the scope of the table that replaces the factor. No
-other scope has an observed variable. Every isomorphism therefore maps replaced factors to replaced factors, auxiliary
-variables to auxiliary variables, and original variables and factors to original ones.
+other scope has one, unless the evidence observes a variable of one state. Every isomorphism therefore maps replaced
+factors to replaced factors, auxiliary variables to auxiliary variables, and original variables and factors to original
+ones.
 """
 
 from __future__ import annotations
@@ -26,8 +27,12 @@ from equifactor.graph.structured_factor import TABLE
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
 
-MAX_TABLE = 2**12  # Entries up to which a structured factor is compared by its dense table. Chosen by hand.
-MAX_ONLY_TABLE = 2**16  # The same limit for kinds without a comparison of their own. Chosen by hand.
+# The largest dense table, in entries, by which a structured factor is compared if its kind has a comparison. Chosen by
+# hand.
+MAX_TABLE = 2**12
+# The largest dense table, in entries, by which a structured factor is compared if its kind has no comparison. Chosen by
+# hand.
+MAX_ONLY_TABLE = 2**16
 
 
 def with_small_tables(graph: FactorGraph) -> FactorGraph:

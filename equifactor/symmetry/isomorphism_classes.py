@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class IsomorphismClasses:
     """Classes in the order in which their first members were added.
 
-    With a tolerance, a graph joins the first class whose first member is isomorphic to it within the tolerance. This
-    keeps the first members in memory and compares each graph with them. Without a tolerance, one hash per graph
-    decides.
+    With a tolerance, a graph joins the first class whose first member is isomorphic to it within the tolerance. The
+    first members are kept in memory, and each new graph is compared with them. Without a tolerance, graphs are in one
+    class if their hashes are equal.
     """
 
     tolerance: float = 0.0
@@ -29,7 +29,7 @@ class IsomorphismClasses:
         return len(self._by_hash) + len(self._first)
 
     def add(self, graph: FactorGraph) -> int:
-        """Add a graph and return the number of its class, which may be a new one."""
+        """Add a graph and return the number of its class, which may be a new class."""
         if not self.tolerance:
             return self._by_hash.setdefault(graph_hash(graph), len(self._by_hash))
         for n, other in enumerate(self._first):

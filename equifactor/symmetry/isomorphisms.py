@@ -1,4 +1,4 @@
-"""Whether two factor graphs are the same model up to names and numbers, appendix A of [Sun21]."""
+"""Isomorphisms between two factor graphs that are the same model up to names and numbers, appendix A of [Sun21]."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relab
     Args:
         g: the graph that is relabelled.
         h: the graph that g is compared with.
-        tolerance: the largest difference of natural logs of entries, so a relative error of the entries themselves;
-            0 asks for equal floats. A true zero equals only a true zero.
+        tolerance: the largest difference of natural logs of entries, which is a relative error of the entries. 0 asks
+            for equal floats. A true zero equals only a true zero.
 
     Tables are compared without rescaling: a factor scaled by a constant is a different factor, because ln Z changes.
     Only the values of structured factors count, as for `canonical_form`. Evidence counts: an observed variable
     corresponds to a variable that is observed in the corresponding state.
 
     The relabelling is applied and checked before it is returned. With a tolerance, values are first sorted and grouped:
-    a gap above the tolerance starts a new group. None is therefore always right. A group may be wider than the
-    tolerance. If the relabelling that fits the groups does not fit the values, nothing is proved and `SolveError` is
-    raised. Noise and tolerance should be far below the differences between distinct values.
+    a gap above the tolerance starts a new group. The result None is therefore always right. A group may be wider than
+    the tolerance. If the relabelling that fits the groups does not fit the values, nothing is proved and `SolveError`
+    is raised. Noise and tolerance should be far below the differences between distinct values.
 
-    Cost: O(T log T) if counts differ, otherwise that of `canonical_form` for both graphs.
+    The cost is O(T log T) if counts differ, otherwise the cost of `canonical_form` for both graphs.
     """
     g, h = as_graphs((g, h))
     if not (isinstance(tolerance, Real) and 0 <= tolerance < np.inf):
-        raise OptionError(f"tolerance must be a number of at least 0, found {tolerance!r}")
+        raise OptionError(f"tolerance must be a number of at least 0, found {tolerance!r}.")
     tolerance = float(tolerance)
     if (g.num_vars, g.num_factors) != (h.num_vars, h.num_factors):
         return None
@@ -112,7 +112,7 @@ def _isomorphism_of_tables(g: FactorGraph, h: FactorGraph, tolerance: float) -> 
 
 
 def _same_counts(g: FactorGraph, h: FactorGraph) -> bool:
-    """Return whether both graphs have equal numbers of everything that can be counted without values."""
+    """Return whether both graphs have the same numbers and sizes of variables, factors, tables and observations."""
     s, t = g.structure, h.structure
     return (
         (s.num_vars, s.num_factors, s.num_edges, s.num_entries)

@@ -2,10 +2,10 @@
 
 A parity depends on whether the number of ones in its scope is even or odd. Swapping the states of one variable *turns*
 every parity over it. If only parities distinguish the two states of a variable, the variable is *free*: its states may
-be swapped. The turn of a single parity over free variables therefore has no meaning, and finding that out by
-enumerating states would take exponential time on the checks of a code. What has a meaning is the total turn of a set of
-parities in which every free variable occurs an even number of times. These sets are the sums of rows that are zero over
-the numbers 0 and 1, and the lightest of them span all others.
+be swapped. The turn of a single parity over free variables therefore has no meaning. Comparing all swaps would take
+exponential time on the checks of a code. The total turn of a set of parities does have a meaning if every free variable
+occurs in the set an even number of times. In linear algebra over the numbers 0 and 1, these are the sets of rows whose
+sum is zero. The lightest of these sets span all others.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
 
-_MAX_DEPENDENT = 10  # Most dependent parities of one component, which have up to 2^10 sets. Chosen by hand.
-_MAX_PARITIES = 20_000  # Most parities of one component, whose elimination takes O(n^3 / 64). Chosen by hand.
+_MAX_DEPENDENT = 10  # The largest number of dependent parities of a component, which have 2^10 sets. Chosen by hand.
+_MAX_PARITIES = 20_000  # The largest number n of parities of a component: elimination is O(n^3 / 64). Chosen by hand.
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +47,9 @@ class ParitySystem:
         return np.asarray(self.turned ^ (row_sums(swapped[self.scope_vars].astype(np.int64), self.scope_ptr) % 2 == 1))
 
     def swaps(self, wanted: BoolArray, rank: IntArray) -> tuple[BoolArray, bool]:
-        """Return [V] the free variables to swap so that parities turn as wanted [P], and whether all of them do.
+        """Return [V] the free variables to swap so that parities turn as wanted [P], and whether all parities do.
 
-        If not all of them can, parities of lower rank [P] have priority.
+        If not all parities can, parities of lower rank [P] have priority.
         """
         order = np.argsort(rank)
         place = np.argsort(order)
@@ -65,10 +65,10 @@ class ParitySystem:
 
 
 def parity_system(graph: FactorGraph) -> ParitySystem | None:
-    """Return the parities of a graph, stated as parities or as tables; None if none has three or more variables.
+    """Return the parities of a graph, stated as parities or as tables; None if no parity has three or more variables.
 
-    A component of parities, connected by free variables, is left out if too many of its parities depend on each other,
-    or if all of them have two variables: these are compared by their tables.
+    Free variables connect parities into components. A component is left out if too many of its parities depend on each
+    other, or if all its parities have two variables. The parities of such a component are compared by their tables.
     """
     s = graph.structure
     even, odd = _values(graph)

@@ -1,4 +1,4 @@
-"""Relabelled graphs, and where their table entries and messages have moved."""
+"""Relabelled graphs, and the new places of their table entries and messages."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 def relabel(graph: FactorGraph, r: Relabelling) -> FactorGraph:
     """Return the same model with other numbers for variables, factors, scope positions and states.
 
-    Names and evidence move along, and every factor keeps its kind. No value changes, so scores and ln Z stay the same
-    up to the order in which terms are added. Cost O(T k) for the largest arity k of a table.
+    Names and evidence move along. A structured factor keeps its kind if the kind can renumber its states, and otherwise
+    becomes a dense table. No value changes, so scores and ln Z stay the same up to the order in which terms are added.
+    Cost O(T k) for the largest arity k of a table.
     """
     from equifactor.symmetry.relabelling import Relabelling
 
@@ -66,7 +67,7 @@ def entry_places(old: Structure, new: Structure, r: Relabelling) -> IntArray:
 
 
 def entry_slots(structure: Structure) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """Yield, for each scope position from the last one on, the entries that have it, their edges and states there.
+    """Yield, for each scope position from the last backwards, the entries that have it, their edges and their states.
 
     The structure must have dense tables only. Every entry appears once per variable of its factor.
     """

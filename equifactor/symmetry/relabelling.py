@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.options import choices
 from equifactor.graph.marginals import Marginals
 from equifactor.kernels.pointers import place_in_row, ptr_of, row_of
@@ -30,10 +30,12 @@ KINDS: tuple[Symmetry, ...] = ("global", "local variable", "variable assignment"
 class Relabelling:
     """New numbers for the variables, factors, scope positions and states of a graph; every array maps old to new.
 
-    Variable i becomes variable `variables[i]`, factor a becomes factor `factors[a]` (global symmetry), the variable
-    at position k of factor a moves to position `slots[scope_ptr[a] + k]` (local variable symmetry), and state x of
-    variable i becomes state `states[state_ptr[i] + x]` (variable assignment symmetry). `relabel(graph, r)` applies the
-    relabelling. It fits every graph with the same cardinalities and arities, in the same order.
+    Global symmetry: variable i becomes variable `variables[i]`, and factor a becomes factor `factors[a]`.
+    Local variable symmetry: the variable at position k of factor a moves to position `slots[scope_ptr[a] + k]`.
+    Variable assignment symmetry: state x of variable i becomes state `states[state_ptr[i] + x]`.
+
+    `relabel(graph, r)` applies the relabelling. A relabelling fits every graph with the same cardinalities and
+    arities, in the same order.
 
     Examples:
         >>> from equifactor import FactorGraph
@@ -61,7 +63,7 @@ class Relabelling:
         _check(self.slots, self.scope_ptr, "scope positions of factor")
         _check(self.states, self.state_ptr, "states of variable")
 
-    # ---- ways to make one -------------------------------------------------------------------------------
+    # ---- constructors -----------------------------------------------------------------------------------
 
     @classmethod
     def identity(cls, graph: FactorGraph) -> Relabelling:
@@ -72,7 +74,7 @@ class Relabelling:
 
     @classmethod
     def random(cls, graph: FactorGraph, kinds: Collection[Symmetry] | Symmetry = KINDS, seed: int = 0) -> Relabelling:
-        """Return a random relabelling of these kinds of symmetry, all equally likely; other kinds stay unchanged."""
+        """Return a random relabelling of these kinds of symmetry. All relabellings of the kinds are equally likely."""
         wanted = check_kinds(kinds)
         rng = np.random.default_rng(seed)
         r = cls.identity(graph)
@@ -117,8 +119,8 @@ class Relabelling:
         arity, card = self._new_sizes
         if not (np.array_equal(arity, np.diff(after.scope_ptr)) and np.array_equal(card, np.diff(after.state_ptr))):
             raise ModelError(
-                "These relabellings cannot be composed. The second one must be for a graph with the cardinalities and "
-                "arities that the first one results in."
+                "These relabellings cannot be composed. The second relabelling must be for a graph with the "
+                "cardinalities and arities that result from the first relabelling."
             )
         return Relabelling(
             after.variables[self.variables],
@@ -148,25 +150,25 @@ class Relabelling:
     def __repr__(self) -> str:
         return f"Relabelling({len(self.variables):,} variables, {len(self.factors):,} factors)"
 
-    # ---- answers of the old graph, for the new one ------------------------------------------------------
+    # ---- answers of the old graph, for the new graph ----------------------------------------------------
 
     @property
     def state_places(self) -> IntArray:
-        """The place [X] of each (variable, state) of the old graph among those of the new one."""
+        """The place [X] of each (variable, state) of the old graph among the (variable, state) of the new graph."""
         new_ptr = ptr_of(self._new_sizes[1])
         return np.repeat(new_ptr[self.variables], np.diff(self.state_ptr)) + self.states
 
     @property
     def edge_places(self) -> IntArray:
-        """The place [E] of each (factor, position) of the old graph among those of the new one."""
+        """The place [E] of each (factor, position) of the old graph among the (factor, position) of the new graph."""
         new_ptr = ptr_of(self._new_sizes[0])
         return np.repeat(new_ptr[self.factors], np.diff(self.scope_ptr)) + self.slots
 
     def marginals(self, marginals: Marginals) -> Marginals:
-        """Return the marginals of the relabelled graph, given those of the original."""
+        """Return the marginals of the relabelled graph, given the marginals of the original graph."""
         if not np.array_equal(marginals.ptr, self.state_ptr):
             raise ModelError(
-                "These marginals belong to a graph with other cardinalities than those of the relabelling."
+                "These marginals belong to a graph with other cardinalities than the cardinalities of the relabelling."
             )
         values = np.empty_like(marginals.values)
         values[self.state_places] = marginals.values
@@ -178,7 +180,8 @@ class Relabelling:
         bad = x.ndim == 0 or x.shape[-1] != len(self.variables) or not np.issubdtype(x.dtype, np.integer)
         if bad or np.any((x < 0) | (x >= np.diff(self.state_ptr))):
             raise ModelError(
-                f"An assignment must have one state in range for each of the {len(self.variables)} variables; found {x}"
+                f"An assignment must have one state in range for each of the {len(self.variables)} variables, found "
+                f"{x}."
             )
         new = np.empty_like(x, dtype=np.int64)
         new[..., self.variables] = self.states[self.state_ptr[:-1] + x]
@@ -191,7 +194,8 @@ class Relabelling:
     def messages(self, values: Any, source: FlatGraph, target: FlatGraph) -> Any:
         """Return messages [S] or [S, H] of the compiled graph `source` in the order of `target`, its relabelling.
 
-        Both are compiled from one graph each. Values are numpy arrays or torch tensors, which keep device and gradient.
+        `source` and `target` each hold one graph. Values are numpy arrays or torch tensors, which keep device and
+        gradient.
         """
         from equifactor.symmetry.relabelled_graph import message_places
 
@@ -219,17 +223,21 @@ class Relabelling:
 
 def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
     """Return the kinds of symmetry in the order of the paper; raise `OptionError` for an unknown kind."""
-    wanted = {kinds} if isinstance(kinds, str) else set(kinds)
+    try:
+        wanted = {kinds} if isinstance(kinds, str) else set(kinds)
+    except TypeError:
+        raise OptionError(f"The kinds of symmetry must be a list of words, found {brief(kinds)}.") from None
     if not wanted <= ALL_SYMMETRIES:
         unknown = min(wanted - ALL_SYMMETRIES, key=repr)
-        raise OptionError(f"There is no symmetry {unknown!r}; {choices(str(unknown), KINDS)}")
+        raise OptionError(f"There is no symmetry {unknown!r}; {choices(str(unknown), KINDS)}.")
     return tuple(kind for kind in KINDS if kind in wanted)
 
 
 def _check(numbers: IntArray, ptr: IntArray, what: str) -> None:
     """Raise `ModelError` unless every row of `numbers` is a permutation of 0, 1, .., its length - 1."""
     if ptr.ndim != 1 or numbers.shape != (ptr[-1],):
-        raise ModelError(f"A relabelling needs {ptr[-1]} numbers for the {what.split(' of ')[0]}; found {len(numbers)}")
+        name = what.split(" of ")[0]
+        raise ModelError(f"A relabelling needs {ptr[-1]} numbers for the {name}, found {len(numbers)}.")
     row = row_of(ptr)
     bad = np.sort(numbers + ptr[row]) != np.arange(len(numbers))
     out = (numbers < 0) | (numbers >= np.diff(ptr)[row])
@@ -237,8 +245,8 @@ def _check(numbers: IntArray, ptr: IntArray, what: str) -> None:
         n = int(row[np.argmax(out) if out.any() else np.argmax(bad)])
         where = f"{what} {n}" if " of " in what else what
         raise ModelError(
-            f"The new {where} must be the numbers 0 to {ptr[n + 1] - ptr[n] - 1} in any order; "
-            f"found {numbers[ptr[n] : ptr[n + 1]][:8].tolist()}"
+            f"The new {where} must be the numbers 0 to {ptr[n + 1] - ptr[n] - 1} in any order, "
+            f"found {numbers[ptr[n] : ptr[n + 1]][:8].tolist()}."
         )
 
 

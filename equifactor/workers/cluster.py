@@ -38,7 +38,7 @@ class DaskFleet:
         try:
             import distributed  # noqa: F401 - this sets up its loggers, which are then silenced
         except ImportError:
-            raise OptionError("A cluster needs Dask. Install it with: pip install equifactor[cluster]") from None
+            raise OptionError('A cluster needs Dask. Install it with: pip install "equifactor[cluster]"') from None
         with contextlib.ExitStack() as stack:
             stack.enter_context(_quiet())
             self.client: Any = _connected(address)

@@ -1,4 +1,4 @@
-"""The budget: what is worth starting, with a deadline and without, and the speed of the machine."""
+"""The budget: which steps are worth starting, with and without a deadline, and the speed of the machine."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_pace_of_all_work_counts_once_it_is_followed(driven_time) -> None:
     own.follow_pace()
     assert own.left == 90.0 * 0.5
     own.spend(100.0)
-    assert own.speed == 1.0  # never above that of the machine
+    assert own.speed == 1.0  # never above the speed of the machine
 
 
 def test_an_interrupt_leaves_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Bars on a terminal: they appear where a run is long, say how much time is left, and never get into each other."""
+"""Bars on a terminal: they appear if a run is long, show the remaining time, and never overlap."""
 
 from __future__ import annotations
 

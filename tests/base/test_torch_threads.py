@@ -1,4 +1,4 @@
-"""A run with a time limit leaves cores alone that others use."""
+"""A run with a time limit does not use cores that other programs use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command in this process, and where that is not enough in one of its own; small models for it."""
+"""The command, in this process or in a separate process, and small models for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Command = Callable[..., Ran]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """`command("solve", "grid.uai")` in a temporary folder."""
+    """Return a function that runs `command("solve", "grid.uai")` in a temporary folder."""
     monkeypatch.chdir(tmp_path)
 
     def run(*args: str) -> Ran:
@@ -45,7 +45,7 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
 
 @pytest.fixture
 def process(tmp_path: Path) -> Callable[..., contextlib.AbstractContextManager[subprocess.Popen[str]]]:
-    """`process("solve", "grid.uai")` as a process of its own, killed after a minute so that nothing can hang."""
+    """Return a function that runs `process("solve", "grid.uai")` as a separate process, killed after a minute."""
 
     @contextlib.contextmanager
     def start(*args: str) -> Iterator[subprocess.Popen[str]]:
@@ -64,7 +64,7 @@ def process(tmp_path: Path) -> Callable[..., contextlib.AbstractContextManager[s
 
 @pytest.fixture
 def grid(tmp_path: Path) -> FactorGraph:
-    """A 4x4 spin glass, also in `grid.uai`."""
+    """Return a 4x4 spin glass, and write it to `grid.uai`."""
     graph = ising_grid(4, 4, seed=1)
     write_graph(graph, tmp_path / "grid.uai")
     return graph
@@ -72,7 +72,7 @@ def grid(tmp_path: Path) -> FactorGraph:
 
 @pytest.fixture
 def other(grid: FactorGraph, tmp_path: Path) -> FactorGraph:
-    """The grid under other numbers, in `other.uai`."""
+    """Write the grid with other numbers to `other.uai`, and return it."""
     graph = relabel(read_graph(tmp_path / "grid.uai"), Relabelling.random(grid, seed=1))
     write_graph(graph, tmp_path / "other.uai")
     return graph
@@ -80,6 +80,6 @@ def other(grid: FactorGraph, tmp_path: Path) -> FactorGraph:
 
 @pytest.fixture
 def contradiction(tmp_path: Path) -> None:
-    """`zero.uai` with a table whose second row is zero, and `zero.evid` that observes that row."""
+    """Write `zero.uai`, in which the second row of a table is zero, and `zero.evid`, which observes that row."""
     (tmp_path / "zero.uai").write_text("MARKOV\n2\n2 2\n1\n2 0 1\n4\n 0.5 0.5\n 0 0\n")
     (tmp_path / "zero.evid").write_text("1 0 1\n")

@@ -1,4 +1,4 @@
-"""`equifactor audit`: claims of symmetry against measurement."""
+"""`equifactor audit`: claims of symmetry compared with measurements."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ def test_a_table(command, grid) -> None:
     lines = ran.out.splitlines()
     assert lines[0] == "MAR of grid, compared with exact"
     assert [line.split("  ")[0] for line in lines[3:6]] == ["exact", "bp(damping=0.5)", "mplp"]
-    assert lines[-1] == "mplp: mplp cannot do MAR; it does MAP"
+    assert lines[-1] == "mplp: mplp cannot do MAR. It does MAP."
 
 
 def test_json(command, grid) -> None:

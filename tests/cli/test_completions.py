@@ -1,4 +1,4 @@
-"""What the shells ask when the tab key is pressed, by the environment variables of their protocol."""
+"""The words that shells offer when the tab key is pressed, asked for by their environment variables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from equifactor import FactorGraph
 
 @pytest.fixture
 def tab(command, monkeypatch: pytest.MonkeyPatch):
-    """`tab("solve --task M")` gives the words that bash would offer."""
+    """Return a function such that `tab("solve --task M")` returns the words that bash would offer."""
 
     def press(line: str, shell: str = "bash") -> list[str]:
         words = shlex.split(f"equifactor {line}") + ([""] if line.endswith(" ") else [])

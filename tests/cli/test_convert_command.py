@@ -57,14 +57,14 @@ SUFFIXES = ["uai", "lg", "fg", "wcsp", "cnf", "lg.gz", "fg.xz"]
 
 
 def large(kind: str, bits: int) -> FactorGraph:
-    """One table of 2^bits entries, which takes seconds to write; a CNF needs zeros, and gets them in half of it."""
+    """Return one table of 2^bits entries, which takes seconds to write. For a CNF half of the entries are zero."""
     table = np.random.default_rng(0).random(2**bits)
     return FactorGraph([2] * bits, [(range(bits), (table < 0.5).astype(float) if kind == "cnf" else table + 0.1)])
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals of POSIX")
 class TestGivesUp:
-    """Ctrl-C and the time limit in the middle of a long conversion: one sentence, and the target is as it was."""
+    """Ctrl-C and the time limit in a long conversion: one sentence is printed, and the target does not change."""
 
     @pytest.mark.parametrize("suffix", SUFFIXES)
     def test_time_limit_that_has_passed(self, command, tmp_path: Path, suffix: str) -> None:

@@ -124,7 +124,7 @@ def test_a_file_that_was_stopped_is_resumed(command, code: str, tmp_path: Path) 
 
 def test_options_are_not_ignored(command, code: str, hamming: str) -> None:
     for given, said in (
-        ((code, "--sample", "5", "--prior", "0.1"), "code.dem: it states the probabilities"),
+        ((code, "--sample", "5", "--prior", "0.1"), "code.dem: the code states the probabilities"),
         ((code, "--sample", "5", "--ebn0", "1"), "code.dem: --ebn0 is the noise of words"),
         ((code, "--sample", "5", "--corrections", "a.01"), "--corrections a.01 has no meaning with --sample"),
         ((code, "--sample", "5", "--resume"), "Name the file with -o FILE"),

@@ -11,7 +11,7 @@ from equifactor.cli.demo_command import SOLVERS
 
 
 def rows_of(out: str) -> list[list[str]]:
-    """The cells of the lines between the rule and the blank line below the table."""
+    """Return the cells of the lines between the rule and the blank line below the table."""
     lines = out.splitlines()
     rule = next(n for n, line in enumerate(lines) if line.startswith("---"))
     return [line.split() for line in lines[rule + 1 : lines.index("", rule)]]

@@ -1,8 +1,9 @@
-"""`equifactor doctor`: an installation that works, and those that do not."""
+"""`equifactor doctor`: an installation that works, and installations that do not."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from equifactor.cli import installation_checks
 
 @pytest.fixture
 def trial(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """What the solve in another process tells, in place of the process."""
+    """Return the output of the solve in another process, without starting the process."""
     told: dict[str, object] = {
         "compile_seconds": 0.2, "cache": str(Path.cwd()), "cold_seconds": 0.3, "warm_seconds": 0.001, "error": ""
     }  # fmt: skip
@@ -84,8 +85,18 @@ def test_a_gpu_that_torch_does_not_see(command, trial, tmp_path: Path, monkeypat
     assert "  Triton  kernels run, the first after 2.5 s" in command("doctor").out
 
 
-def test_compiling_beforehand(command, trial, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "equifactor.solving.registry.SOLVERS", {"brute": "equifactor.solvers.elimination.brute:BruteForce"}
-    )
-    assert command("doctor", "--compile").status == 0
+def test_compiling_beforehand(command, trial, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ran = []
+    monkeypatch.setattr("equifactor.cli.kernel_warming.families", lambda: {"one": lambda: ran.append("one")})
+    monkeypatch.setattr("equifactor.kernels.kernel_folders._instead", [])
+    monkeypatch.setattr("equifactor.kernels.kernel_folders.SHIPPED", tmp_path / "compiled")
+    assert command("doctor", "--warm").status == 0
+    assert command("doctor", "--warm", "--everyone").status == 0
+    assert ran == ["one", "one"]
+    assert (tmp_path / "compiled").is_dir()
+    assert command("doctor", "--everyone").status == 2
+
+
+def test_how_many_kernels_are_ready(command, trial) -> None:
+    lines = command("doctor").out.splitlines()
+    assert any(re.fullmatch(r"  ready  +\d+ of \d+(, the rest takes about \d+ s)?", line) for line in lines)

@@ -17,7 +17,7 @@ def test_list_counts_the_models_of_each_collection(command) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["download"], "name the folder"), (["download", "x", "--collection", "Nope"], "no collection 'Nope'")],
+    [(["download"], "Name the folder"), (["download", "x", "--collection", "Nope"], "no collection 'Nope'")],
 )
 def test_wrong_usage_is_a_sentence(command, arguments: list[str], message: str) -> None:
     ran = command(*arguments)

@@ -1,4 +1,4 @@
-"""How the command ends: every failure is one sentence and an exit status."""
+"""The end of the command: every failure prints one sentence and has an exit status."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ DAYS = "rain,grass\nno,dry\nno,dry\nno,wet\nyes,wet\n"
 
 @pytest.fixture(autouse=True)
 def lawn(tmp_path: Path) -> None:
-    """`lawn.bif` with uniform tables, and `days.csv`."""
+    """Write `lawn.bif` with uniform tables, and `days.csv`."""
     graph = FactorGraph(
         {"rain": ["no", "yes"], "grass": ["dry", "wet"]}, [(["rain"], [0.5] * 2), (["rain", "grass"], [0.5] * 4)]
     )
@@ -33,6 +33,20 @@ def test_counts_into_a_file(command, tmp_path: Path) -> None:
     assert np.exp(fitted.log_table(0)) == pytest.approx([0.75, 0.25])
     assert np.exp(fitted.log_table(1)) == pytest.approx(np.array([[2 / 3, 1 / 3], [0, 1]]))
     assert fitted.structure.state_names == (("no", "yes"), ("dry", "wet"))
+
+
+def test_an_existing_file_is_replaced_only_if_asked(command, tmp_path: Path) -> None:
+    before = (tmp_path / "lawn.bif").read_bytes()
+    ran = command("fit", "lawn.bif", "days.csv", "-o", "lawn.bif")
+    assert ran.status == 2
+    assert "lawn.bif: this file exists. Add --overwrite to replace it" in ran.err
+    assert (tmp_path / "lawn.bif").read_bytes() == before
+    assert command("fit", "lawn.bif", "days.csv", "-o", "lawn.bif", "--overwrite").status == 0
+    assert (tmp_path / "lawn.bif").read_bytes() != before
+    again = ("fit", "lawn.bif", "days.csv", "-o", "lawn.bif", "--method", "em", "--checkpoint", "run.npz")
+    assert command(*again).status == 2
+    assert command(*again, "--overwrite").status == 0
+    assert command(*again).status == 0  # it continues from the checkpoint
 
 
 def test_em_with_gaps_and_settings(command, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`equifactor info`: what is in a model, in words and as JSON."""
+"""`equifactor info`: the contents of a model, in words and as JSON."""
 
 from __future__ import annotations
 

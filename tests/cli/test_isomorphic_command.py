@@ -1,4 +1,4 @@
-"""`equifactor isomorphic`: whether two models are one up to numbering."""
+"""`equifactor isomorphic`: whether two models are the same up to numbering."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_bad_input(command, grid: FactorGraph) -> None:
 @pytest.mark.data
 @pytest.mark.skipif("EQUIFACTOR_DATA" not in os.environ, reason="EQUIFACTOR_DATA names no folder")
 def test_public_models(command, tmp_path: Path) -> None:
-    """One model of every family, up to 1,000 variables, against a relabelling of itself."""
+    """Compare one model of every family, up to 1,000 variables, with a relabelling of itself."""
     families = {}
     for instance in collection(None):
         families.setdefault(instance.family, instance)

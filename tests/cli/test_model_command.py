@@ -1,4 +1,4 @@
-"""`equifactor model`, and model files where a solver is named."""
+"""`equifactor model`, and model files in place of the name of a solver."""
 
 from __future__ import annotations
 

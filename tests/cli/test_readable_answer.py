@@ -35,7 +35,7 @@ def test_evidence_by_name_and_number(lawn: FactorGraph) -> None:
 
 @pytest.mark.parametrize("text", ["rain", "rain=", "=no", "rain=no,rain=yes", '"rain=no'])
 def test_what_is_no_evidence_is_refused(lawn: FactorGraph, text: str) -> None:
-    with pytest.raises(OptionError, match="expected"):
+    with pytest.raises(OptionError, match="Expected"):
         parse_evidence(text, lawn)
 
 
@@ -133,10 +133,10 @@ def test_a_joint_by_name(command, lawn: FactorGraph) -> None:
     ("args", "status", "sentence"),
     [
         (("--joint", "season,snow"), 3, "The model has no variable 'snow'"),
-        (("--joint", "rain,rain"), 3, "variable rain is named twice; name it once"),
-        (("--query", "rain,rain"), 3, "variable rain is named twice; name it once"),
-        (("--query", ""), 2, "expected names of variables"),
-        (("-e", "rain"), 3, "rain: this file does not exist; write observations by name as HR=HIGH,CO=LOW"),
+        (("--joint", "rain,rain"), 3, "Variable rain is named twice. Name it once."),
+        (("--query", "rain,rain"), 3, "Variable rain is named twice. Name it once."),
+        (("--query", ""), 2, "Expected names of variables"),
+        (("-e", "rain"), 3, "rain: this file does not exist. Write observations by name as HR=HIGH,CO=LOW."),
         (("--joint", "rain", "--task", "MAP"), 2, "--joint needs probabilities"),
         (("--joint", "rain,lawn", "-e", "rain=1"), 3, "variable rain has no state '1'; its states are no, yes"),
         (("--joint", "rain,lawn", "-e", "rain=True"), 3, "variable rain has no state 'True'; its states are no, yes"),

@@ -15,7 +15,7 @@ from equifactor.generators import ising_grid
 
 @pytest.fixture
 def weather(tmp_path: Path) -> ef.FactorGraph:
-    """`weather.bif`, a network with names."""
+    """Write `weather.bif`, a network with names."""
     graph = ef.FactorGraph(
         {"rain": ["no", "yes"], "grass": ["dry", "wet"]},
         [(["rain"], [0.8, 0.2]), (["rain", "grass"], [[0.9, 0.1], [0.05, 0.95]])],

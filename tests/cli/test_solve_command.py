@@ -31,12 +31,12 @@ ENDLESS = "bp(tolerance=1e-12, iterations=1000000000)"
 
 @pytest.fixture
 def endless(tmp_path: Path) -> None:
-    """`glass.uai`, on which undamped belief propagation never settles."""
+    """Write `glass.uai`, on which undamped belief propagation never settles."""
     write_graph(ising_grid(5, 5, seed=17), tmp_path / "glass.uai")
 
 
 def test_marginals_by_auto_are_the_default(command, grid: FactorGraph, tmp_path: Path) -> None:
-    command("solve", "grid.uai")  # The first run of all may say that it compiles kernels.
+    command("solve", "grid.uai")  # The first run of all may report that it compiles kernels.
     ran = command("solve", "grid.uai")
     assert (ran.status, ran.err) == (0, "")
     (tmp_path / "answer").write_text(ran.out)
@@ -164,7 +164,7 @@ def test_evidence_of_probability_zero_is_a_status(command, contradiction: None) 
         (["--solver", "nope"], "There is no solver 'nope'; choose from: auto"),
         (["--solver", "bp(dampin=0.5)"], "did you mean damping?"),
         (["--solver", "bp(damping=2)"], "below 1"),
-        (["--solver", "bp(damping"], "cannot read the solver"),
+        (["--solver", "bp(damping"], "Cannot read the solver"),
         (["--task", "MARR"], "The tasks are MAR (marginals)"),
         (["--time-limit", "-1"], "time limit"),
         (["--time-limit", "soon"], "--time-limit"),
@@ -283,7 +283,7 @@ def _wait_for_work(pid: int, seconds: float) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_ctrl_c_prints_the_best_answer_so_far_and_exits_130(process, endless: None, tmp_path: Path) -> None:
-    # The answer for the first model says that everything is imported: then the long one is running.
+    # After the answer for the first model, everything is imported and the long model is running.
     write_graph(ising_grid(1, 1), tmp_path / "one.uai")
     with process("solve", "one.uai", "glass.uai", "--solver", ENDLESS, "--json") as running:
         assert running.stdout is not None

@@ -27,3 +27,15 @@ def test_describes_decoding_methods(command) -> None:
         assert re.search(r"^iterations +int +\d+ +1 <= x +\S", out, re.MULTILINE)
     assert re.search(r"^solutions +int +5 ", command("solvers", "relay").out, re.MULTILINE)
     assert "equifactor solvers relay" in command("decode", "--help").out
+
+
+def test_the_list_of_learned_solvers_is_that_of_their_classes() -> None:
+    from equifactor.cli.solvers_command import _symmetries
+    from equifactor.solvers.learned.listed_solvers import LISTED
+    from equifactor.solving.registry import SOLVERS, solver_class
+
+    learned = [name for name, place in SOLVERS.items() if place.startswith("equifactor.solvers.learned.")]
+    assert sorted(LISTED) == sorted(learned)
+    for name, row in LISTED.items():
+        cls = solver_class(name)
+        assert row == (" ".join(cls.tasks), _symmetries(cls), cls.summary())

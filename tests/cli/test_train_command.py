@@ -1,4 +1,4 @@
-"""`equifactor train`: a model file from the command line, and what goes wrong in one sentence."""
+"""`equifactor train`: a model file from the command line, and every failure in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `view`: what it serves, what it writes, and what it refuses in one sentence."""
+"""The command `view`: the page that it serves or writes, and input that it refuses in one sentence."""
 
 from __future__ import annotations
 

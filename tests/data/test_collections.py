@@ -23,7 +23,7 @@ needs_data = pytest.mark.skipif(DATA is None, reason="EQUIFACTOR_DATA names no f
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two collections with an index; `toy/b` has evidence, `MAR/Grids_11` marginals."""
+    """Return a folder of two collections with an index; `toy/b` has evidence, and `MAR/Grids_11` has marginals."""
     for at, name, seed in (("toy", "a", 1), ("toy", "b", 2), ("MAR", "Grids_11", 3)):
         (tmp_path / at).mkdir(exist_ok=True)
         write_graph(ising_grid(2, 2, seed=seed), tmp_path / at / f"{name}.uai.gz")

@@ -1,4 +1,4 @@
-"""Noisy circuits from the folder in EQUIFACTOR_DATA_QEC, which the package does not hold."""
+"""Noisy circuits from the folder in EQUIFACTOR_DATA_QEC. The circuits do not come with the package."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def test_sparse_npz_keeps_explicit_zeros_and_values(tmp_path: Path) -> None:
 
 
 def sparse_arrays(**changed: Any) -> dict[str, Any]:
-    """Return the arrays of a csr matrix of shape [2, 3], some of them changed; None leaves an array out."""
+    """Return the arrays of a csr matrix of shape [2, 3] with some arrays changed; None leaves an array out."""
     whole = {
         "format": b"csr", "shape": [2, 3], "indices": [0, 2, 1], "indptr": [0, 2, 3], "data": [1, 1, 1], **changed,
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What takes the place of a check matrix, with priors."""
+"""Sources in place of a check matrix, with priors."""
 
 from __future__ import annotations
 

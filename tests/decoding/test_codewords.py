@@ -31,7 +31,7 @@ def test_one_check_of_many_bits(arity: int) -> None:
     others = np.stack([np.prod(np.delete(1 - 2 * p, i, axis=1), axis=1) for i in range(arity)], axis=1)
     odds = np.log(p / (1 - p) * (1 - others) / (1 + others))
     found = WordDecoder(np.ones((1, arity), int), "sum-product(iterations=1)").decode(np.log((1 - p) / p))
-    clear = (np.abs(odds) > 1e-3) & (found.iterations > 0)[:, None]  # not those that the channel makes words
+    clear = (np.abs(odds) > 1e-3) & (found.iterations > 0)[:, None]  # without the words that the channel alone decodes
     assert (found.corrections == (odds > 0))[clear].all()
     assert clear.mean() > 0.1
 

@@ -15,7 +15,7 @@ from equifactor.base.errors import ModelError, OptionError
 from equifactor.decoding import METHODS, Decoder, ErrorModel
 
 REPETITION = np.eye(6, 7, dtype=int) + np.eye(6, 7, 1, dtype=int)  # a chain: belief propagation is exact on it
-ALL = sorted(set(METHODS) - {"optimal"})  # which test_optimal.py is about
+ALL = sorted(set(METHODS) - {"optimal"})  # tested in test_optimal.py
 
 
 def random_code(seed: int, checks: int = 7, bits: int = 14) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -30,7 +30,7 @@ def random_code(seed: int, checks: int = 7, bits: int = 14) -> tuple[np.ndarray,
 
 
 def lightest(H: np.ndarray, p: np.ndarray, shot: np.ndarray) -> float:
-    """The smallest weight of errors that explain a shot, by enumeration."""
+    """Return the smallest weight of errors that explain a shot, by enumeration."""
     errors = np.array(list(itertools.product((0, 1), repeat=H.shape[1])))
     meets = ((errors @ H.T) % 2 == shot).all(axis=1)
     return float((errors[meets] @ np.log((1 - p) / p)).min())
@@ -51,7 +51,7 @@ def test_exact_on_a_chain(method: str) -> None:
     assert result.converged.all()
     assert result.corrections is not None
     assert ((result.corrections @ REPETITION.T) % 2 == shots).all()
-    if "min-sum" in method:  # the rule that maximises finds the likeliest errors, the other one the likeliest bits
+    if "min-sum" in method:  # min-sum finds the likeliest errors, sum-product the likeliest bits
         np.testing.assert_allclose(result.weight, [lightest(REPETITION, p, s) for s in shots], rtol=1e-5)
 
 
@@ -211,7 +211,7 @@ def test_ctrl_c_keeps_what_is_done() -> None:
     result = Decoder(H, p, L, method="min-sum").decode(shots, progress=press)
     assert result.interrupted
     assert 0 < result.decoded.sum() < 20000
-    assert (np.diff(result.decoded.astype(int)) <= 0).all()  # The shots that were decoded are the first ones.
+    assert (np.diff(result.decoded.astype(int)) <= 0).all()  # The decoded shots are the first shots.
     whole = Decoder(H, p, L, method="min-sum").decode(shots)
     np.testing.assert_array_equal(result.iterations[result.decoded], whole.iterations[result.decoded])
     assert not result.converged[~result.decoded].any()
@@ -264,6 +264,10 @@ def test_sparse_matrices_of_scipy() -> None:
     dense = Decoder(H, p, L).decode(shots)
     for kind in (sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array):
         assert (Decoder(kind(H), p, kind(L)).decode(shots).flips == dense.flips).all()
+    twice = sparse.coo_matrix((np.ones(3), ([0, 0, 0], [0, 0, 1])), shape=(1, 2))
+    with pytest.raises(ModelError, match=r"holds 2\.0 in row 0 and column 0\. Expected 0 or 1"):
+        Decoder(twice, 0.1)  # scipy adds entries at one place: the matrix is [[2, 1]]
+    assert twice.nnz == 3  # the matrix of the user stays as it is
 
 
 def test_the_text_of_a_method_reads_back() -> None:
@@ -283,5 +287,5 @@ def test_settings_are_keywords_or_text() -> None:
     assert Decoder(model, "bp-osd(osd=none)").method.osd == "none"
     with pytest.raises(OptionError, match="priors must be probabilities, found relay"):
         Decoder([[1, 1]], "relay", method="min-sum")
-    with pytest.raises(OptionError, match=r"cannot read the decoding method 'relay\('"):
+    with pytest.raises(OptionError, match=r"Cannot read the decoding method 'relay\('"):
         Decoder(model, "relay(")

@@ -1,4 +1,4 @@
-"""Shots that are drawn have the right probabilities."""
+"""Drawn shots have the right probabilities."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def slow_code() -> Decoder:
 
 
 def test_a_rate_that_is_stopped_counts_hard_shots_too(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shots are counted in the order in which they are drawn; those that have begun when time is up are finished."""
-    monkeypatch.setattr("equifactor.decoding.lane_engine._WORK", 1)  # The clock is looked at after every iteration.
+    """Shots are counted in the order in which they are drawn. Shots that have begun when time is up are finished."""
+    monkeypatch.setattr("equifactor.decoding.lane_engine._WORK", 1)  # The clock is checked after every iteration.
     decoder = slow_code()
     whole = decoder.logical_error_rate(20000, seed=0)
     driven_time.tick = 1.0

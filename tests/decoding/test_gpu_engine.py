@@ -1,4 +1,4 @@
-"""Decoding on a GPU gives what the CPU gives."""
+"""Decoding on a GPU gives the same answers as on the CPU."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_answers_are_those_of_the_cpu(method: str) -> None:
         for d in ("cpu", "cuda")
     )
     same = (here.corrections == there.corrections).all(axis=1)
-    assert same.mean() > 0.98  # Long runs that do not converge may part by rounding.
+    assert same.mean() > 0.98  # Long runs that do not converge may differ because of rounding.
     np.testing.assert_array_equal(here.flips[same], there.flips[same])
     np.testing.assert_allclose(here.weight[same], there.weight[same], atol=1e-4)
     assert abs(here.converged.mean() - there.converged.mean()) < 0.01
@@ -90,7 +90,7 @@ def test_shots_after_the_last_one_in_a_lane_do_not_count() -> None:
 
 
 def test_legs_have_the_memories_of_the_cpu() -> None:
-    """The first leg has the memory of the method; those of the others lie between the limits and differ."""
+    """The first leg has the memory of the method. The memories of other legs lie between the limits and differ."""
     drawn = memories(decoding_method("relay(legs=3, low=-0.2, high=0.6, seed=4)"), 50)
     assert drawn.shape == (50, 4)
     np.testing.assert_array_equal(drawn[:, 0], np.float32(0.15))

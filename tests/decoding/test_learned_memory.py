@@ -86,7 +86,7 @@ def test_the_kernels_do_what_the_definition_says(tmp_path: Path) -> None:
 
 
 def test_bits_and_checks_may_change_places(tmp_path: Path) -> None:
-    """Without draws, which depend on the numbers of bits, nothing depends on these numbers."""
+    """Answers depend on the numbers of bits only through the draws."""
     network = loud_network(2)
     network.weights[:, [FEATURES.index("draw"), FEATURES.index("early")]] = 0.0
     network.save(tmp_path / "net.safetensors")

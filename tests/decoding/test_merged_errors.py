@@ -1,4 +1,4 @@
-"""Errors that flip the same targets: what `weight`, `corrections` and `proven` say, against enumeration."""
+"""Errors that flip the same targets: `weight`, `corrections` and `proven` compared with enumeration."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_likeliest_words_are_proven(scale: float) -> None:
 
 
 def test_a_gap_proves_words_only_by_their_own_log_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code is prepared with errors of probability 1/4, and a gap below ln 3 would be a proof for these."""
+    """The code is prepared with errors of probability 1/4, for which a gap below ln 3 would be a proof."""
 
     def stopped(*given: object, **options: object) -> SimpleNamespace:
         return SimpleNamespace(status=Status.TIME_LIMIT, answered=False, upper_bound=0.0)

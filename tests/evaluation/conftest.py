@@ -15,7 +15,7 @@ from equifactor.generators import ising_grid
 
 @pytest.fixture
 def instances(tmp_path: Path) -> list[Instance]:
-    """Three 3x3 grids with exact ln Z."""
+    """Return three 3x3 grids with exact ln Z."""
     folder = tmp_path / "models"
     (folder / "toy").mkdir(parents=True)
     records = []

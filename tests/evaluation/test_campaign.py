@@ -1,4 +1,4 @@
-"""Evaluation of many instances: what is written, what survives a kill, and what is run again."""
+"""Evaluation of many instances: written files, rows that survive a kill, and runs that are repeated."""
 
 from __future__ import annotations
 

@@ -25,6 +25,13 @@ def test_wrong_solvers_are_refused_before_anything_runs(instances: list[Instance
         make_jobs(instances, "PR", ["brute", "nope"], None)
 
 
+@pytest.mark.parametrize("limit", [0.2, -1.0, float("nan")])
+def test_a_memory_limit_below_what_a_process_needs_is_refused(instances: list[Instance], limit: float) -> None:
+    with pytest.raises(OptionError, match=r"must be 0, for no limit, or at least 0\.3 GiB"):
+        make_jobs(instances, "MAR", ["bp"], 1.0, memory_limit=limit)
+    assert make_jobs(instances, "MAR", ["bp"], 1.0, memory_limit=0)
+
+
 def test_overrun_allows_ten_percent_and_a_second(instances: list[Instance]) -> None:
     job = Job(instances[0], "bp", Task.PR, 10.0)
     assert job.overrun(11.9) == 0.0

@@ -1,4 +1,4 @@
-"""Computed right answers: which runs give one, and the score if there is no right answer."""
+"""Computed reference answers: the runs that give one, and the score if there is no reference."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_training_stops_at_its_time_and_goes_on(folder: Path, tmp_path: Path, ca
     command = ["uai", "--quick", "--data", str(folder), "--out", str(out), "--collections", "Grids"]
     command += ["--methods", "FE-NBP", "--train", "only", "--parts", "split"]
     assert main([*command, "--time-limit", "0"]) == 1
-    assert "not started within the time limit; run the same command again" in capsys.readouterr().err
+    assert "not started within the time limit. Run the same command again" in capsys.readouterr().err
     assert main(command) == 0
     assert len(list((out / "models").glob("FE-NBP-Grids-*.safetensors"))) == 1
     assert not list((out / "models").glob("*.checkpoint"))

@@ -42,7 +42,7 @@ def test_a_run_cut_in_the_middle_ends_like_one_that_was_not(folder: Path, tmp_pa
         patched.setattr(map_trainings, "time", SimpleNamespace(time=time.time, perf_counter=past_the_limit))
         rows, (sentence,) = run_all([run], store, Effort(until=time.time() + 1000))
     assert not rows
-    assert "the time limit stopped it in epoch" in sentence
+    assert "the time limit stopped the run in epoch" in sentence
     assert store.get(run.key) is None
     (again,), _ = run_all([run], store, Effort())
     assert again["validation_error"] == whole["validation_error"]

@@ -1,4 +1,4 @@
-"""Archives of runs: what is stored, packed and read; every table of the repository follows from its archive."""
+"""Archives of runs: storing, packing and reading. Every table of the repository follows from its archive."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_compact_rows_keep_infinite_numbers() -> None:
 
 
 def copy_of(name: str, tmp_path: Path) -> Path:
-    """Copy the files from which the tables of an experiment are made; of its results only the provenance."""
+    """Copy the files from which the tables of an experiment are made, and the provenance of its results."""
     out = tmp_path / name
     out.mkdir(exist_ok=True)
     shutil.copy(ROOT / name / ARCHIVE, out)
@@ -115,7 +115,7 @@ def test_the_score_card_follows_from_its_rows() -> None:
     rows = json.loads((ROOT / "uai" / "card.json").read_text())["rows"]
     page = (ROOT / "uai" / "card.md").read_text().splitlines()[2:]
     ours = [line.split(" | ")[:9] for line in score_card(rows, {}).splitlines()]
-    assert ours == [line.split(" | ")[:9] for line in page]  # the other columns are the board's
+    assert ours == [line.split(" | ")[:9] for line in page]  # the other columns come from the board
 
 
 @pytest.mark.data

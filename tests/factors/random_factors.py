@@ -24,11 +24,11 @@ from equifactor.graph.structured_factor import TABLE
 
 BINARY = ("parity", "clause", "count", "at most", "at least", "exactly", "noisy_or")
 PAIRS = ("potts", "truncated_linear")
-KINDS = (*BINARY, *PAIRS, "sparse")  # what `random_factor` can make
+KINDS = (*BINARY, *PAIRS, "sparse")  # the kinds that `random_factor` can make
 
 
 def random_factor(rng: np.random.Generator, kind: str, card: tuple[int, ...]) -> Any:
-    """A random factor of a kind over variables of these cardinalities, often with true zeros."""
+    """Return a random factor of a kind over variables of these cardinalities, often with true zeros."""
     if kind in PAIRS:
         return _pair(rng, kind, card)
     if kind == "sparse":
@@ -76,13 +76,13 @@ def _sparse(rng: np.random.Generator, card: tuple[int, ...]) -> SparseTable:
 
 
 def kinds_for(card: tuple[int, ...]) -> list[str]:
-    """The kinds that a factor over variables of these cardinalities can be of, tables left out."""
+    """Return the kinds other than tables that a factor over variables of these cardinalities can have."""
     fits = list(BINARY) if all(d == 2 for d in card) else []
     return [*fits, *(PAIRS if len(card) == 2 else ()), "sparse"] if len(card) > 1 else []
 
 
 def random_card(rng: np.random.Generator, kind: str) -> tuple[int, ...]:
-    """Cardinalities of 2 to 5 variables that a kind can be over; those of pairs and sparse tables differ."""
+    """Return cardinalities of 2 to 5 variables for a kind; for pairs and sparse tables the cardinalities differ."""
     if kind in PAIRS:
         return tuple(rng.integers(1, 5, 2).tolist())
     arity = int(rng.integers(2, 6))
@@ -90,7 +90,7 @@ def random_card(rng: np.random.Generator, kind: str) -> tuple[int, ...]:
 
 
 def random_mixture(rng: np.random.Generator, num_vars: int | None = None, binary: bool | None = None) -> FactorGraph:
-    """A graph of at most 8 variables and 5 factors of mixed kinds, tables and constants among them."""
+    """Return a graph of at most 8 variables and 5 factors of mixed kinds, including tables and constants."""
     num_vars = num_vars or int(rng.integers(2, 9))
     binary = rng.random() < 0.6 if binary is None else binary
     card = [2] * num_vars if binary else rng.integers(1, 4, num_vars).tolist()
@@ -105,7 +105,7 @@ def random_mixture(rng: np.random.Generator, num_vars: int | None = None, binary
 
 
 def rows_of(rng: np.random.Generator, kind: str, count: int = 4) -> Any:
-    """`FactorRows` of several random factors of one kind; each is over variables of its own."""
+    """Return the `FactorRows` of several random factors of one kind; each factor has its own variables."""
     card, factors = [], []
     for _ in range(count):
         shape = random_card(rng, kind)
@@ -118,7 +118,7 @@ def rows_of(rng: np.random.Generator, kind: str, count: int = 4) -> Any:
 
 
 def tables_of(rows: Any) -> list[np.ndarray]:
-    """The log table of each row, one by one, from nothing but its scores."""
+    """Return the log table of each row, from its scores alone."""
     tables = []
     for n in range(rows.num_factors):
         row = rows.take(np.array([n]))
@@ -132,12 +132,12 @@ def tables_of(rows: Any) -> list[np.ndarray]:
 
 
 def all_states(graph: FactorGraph) -> np.ndarray:
-    """Every assignment [N, V]."""
+    """Return every assignment [N, V]."""
     return np.indices(graph.card.tolist()).reshape(graph.num_vars, -1).T
 
 
 def scores_from_tables(graph: FactorGraph) -> np.ndarray:
-    """The log score of every assignment [N], summed over dense tables."""
+    """Return the log score of every assignment [N], summed over dense tables."""
     states, total = all_states(graph), np.zeros(graph.num_joint_states)
     for a in range(graph.num_factors):
         total = total + graph.log_table(a)[tuple(states[:, graph.structure.scope(a)].T)]
@@ -145,7 +145,7 @@ def scores_from_tables(graph: FactorGraph) -> np.ndarray:
 
 
 def as_tables(graph: FactorGraph) -> FactorGraph:
-    """The same graph with a dense table for every factor."""
+    """Return the same graph with a dense table for every factor."""
     scopes = [graph.structure.scope(a).tolist() for a in range(graph.num_factors)]
     dense = FactorGraph(graph.card.tolist(), [(s, graph.log_table(a)) for a, s in enumerate(scopes)], log=True)
     return dense if graph.observed is None else dense.condition(graph.evidence)

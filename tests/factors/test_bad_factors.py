@@ -1,4 +1,4 @@
-"""What is no factor is refused in one sentence that says what was expected and what was found."""
+"""Objects that are not factors are refused in one sentence with what was expected and what was found."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ WRONG = [
     (Exactly("2"), "A count must be a whole number >= 0, found '2'"),
     (AtMost(True), "A count must be a whole number >= 0, found True"),
     (AtMost(1, signs=[1]), "A count over 3 variables needs 3 signs"),
-    (Count([0.0, 1.0, 2.0]), "A count over 3 variables needs 4 log values, for 0 to 3 ones, found shape (3,)"),
+    (Count([0.0, 1.0, 2.0]), "A count over 3 variables needs 4 log values, for 0 to 3 ones, found [0.0, 1.0, 2.0]"),
     (Count(1.0), "A count over 3 variables needs 4 log values"),
-    (Count([0.0, 1.0, NAN, 0.0]), "a log value of a count must be a number below infinity, found nan"),
-    (Count([0.0, 1.0, INF, 0.0]), "a log value of a count must be a number below infinity, found inf"),
+    (Count([0.0, 1.0, NAN, 0.0]), "A log value of a count must be a number below infinity, found nan"),
+    (Count([0.0, 1.0, INF, 0.0]), "A log value of a count must be a number below infinity, found inf"),
     (NoisyOr(1.5, [0.1, 0.2]), "The leak of a noisy_or must be from 0 to 1, found 1.5"),
     (NoisyOr("x", [0.1, 0.2]), "The leak of a noisy_or must be from 0 to 1, found 'x'"),
     (NoisyOr(0.1, [0.1, -0.2]), "The inhibitors of a noisy_or must be from 0 to 1, found [0.1, -0.2]"),
@@ -70,9 +70,9 @@ WRONG = [
 ]
 
 WRONG_PAIRS = [
-    (Potts("1"), "the weight of a potts factor must be a number, found '1'"),
-    (Potts(NAN), "the weight of a potts factor must be a number below infinity, found nan"),
-    (Potts(0.0, INF), "the log value of different states must be a number below infinity, found inf"),
+    (Potts("1"), "The weight of a potts factor must be a number, found '1'"),
+    (Potts(NAN), "The weight of a potts factor must be a number below infinity, found nan"),
+    (Potts(0.0, INF), "The log value of different states must be a number below infinity, found inf"),
     (Potts(0.0), "over 2 variables with the same number of states, found 2 and 3. Pass labels=([..], [..])"),
     (Potts(0.0, labels=([0, 1], [0, 1])), "The labels must be whole numbers >= 0, one for each of 2 and 3 states"),
     (Potts(0.0, labels=([0, 0], [0, 1, 2])), "The states of a variable need different labels, found [0, 0]"),

@@ -1,4 +1,4 @@
-"""mplp, srmp, trw and mean field on factors of every kind: bounds hold, and answers are those of tables."""
+"""mplp, srmp, trw and mean field on factors of every kind: bounds hold, and answers are the same as on tables."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # The kernels take two minutes to compile.
 
 
 def mixtures(count, first=0):
-    """Random graphs with their best log score and ln Z, those without a possible assignment left out."""
+    """Yield random graphs with a possible assignment, and their best log scores and ln Z."""
     for seed in range(first, first + count):
         graph = random_mixture(np.random.default_rng(seed))
         scores = scores_from_tables(graph)
@@ -29,7 +29,7 @@ def mixtures(count, first=0):
 
 
 def possible_graphs(count):
-    """Random graphs of several kinds, without the states that their factors exclude."""
+    """Yield random graphs of several kinds, without the states that their factors exclude."""
     rng = np.random.default_rng(7)
     while count:
         (reduced,) = without_impossible_states([random_mixture(rng)])

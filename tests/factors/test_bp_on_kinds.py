@@ -11,12 +11,12 @@ from equifactor.solvers.messages.numba_engine import NumbaEngine
 
 
 def in_slow_tests(*schedules):
-    """Every schedule compiles the messages of all kinds for itself, half a minute each time."""
+    """Mark schedules as slow: each compiles the messages of all kinds again, which takes half a minute."""
     return [pytest.param(schedule, marks=pytest.mark.slow) for schedule in schedules]
 
 
 def possible_graph(seed):
-    """A random graph without states that its factors exclude, and with no factor left that is zero everywhere."""
+    """Return a random graph without excluded states and without a factor that is zero everywhere."""
     rng = np.random.default_rng(seed)
     while True:
         (reduced,) = without_impossible_states([random_mixture(rng)])
@@ -66,7 +66,7 @@ def test_the_residual_schedule_ends_where_the_parallel_one_does():
 
 
 def random_tree(rng, num_factors=6):
-    """Factors of any kind, each of which shares one variable with those before it."""
+    """Return factors of any kind, each of which shares one variable with earlier factors."""
     card, factors = [2], []
     for _ in range(num_factors):
         kind = str(rng.choice(["parity", "clause", "count", "noisy_or", "sparse", "at most"]))

@@ -1,4 +1,4 @@
-"""Factors of other kinds as tables for files."""
+"""Structured factors as dense tables for files."""
 
 from __future__ import annotations
 

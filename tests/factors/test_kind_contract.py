@@ -34,7 +34,7 @@ _RNG = np.random.default_rng(17)
 
 
 def _examples(kind: str) -> list[tuple[int, Any]]:
-    """Two factors of a kind with the number of their variables: with zeros where there can be some, and without."""
+    """Return two factors of a kind and their numbers of variables: one with zeros if the kind can, one without."""
     r = _RNG
     return {
         "table": [(3, r.normal(size=(2, 2, 2))), (2, np.array([[-np.inf, 0.0], [0.3, -0.2]]))],
@@ -49,7 +49,7 @@ def _examples(kind: str) -> list[tuple[int, Any]]:
 
 
 def _tree(kind: str) -> FactorGraph:
-    """Factors of one kind in a row, each sharing one variable with the next, and a table on every variable."""
+    """Return factors of one kind in a row, each sharing one variable with the next, and a table on every variable."""
     factors, end = [], 0
     for arity, factor in _examples(kind):
         factors.append((list(range(end, end + arity)), factor))
@@ -59,7 +59,7 @@ def _tree(kind: str) -> FactorGraph:
 
 
 def _loop(kind: str) -> FactorGraph:
-    """Factors of one kind over six variables, in scopes that overlap, and a table on every variable."""
+    """Return factors of one kind over six variables, in scopes that overlap, and a table on every variable."""
     scopes = [[0, 1, 2, 3, 4], [5, 4, 1, 0], [2, 5, 3, 0]]
     factors = [(scope[:arity], f) for scope, (arity, f) in zip(scopes, _examples(kind), strict=False)]
     card = _card(kind)
@@ -117,7 +117,7 @@ def test_the_graphs_are_what_they_say() -> None:
             assert is_forest(graph) == name.endswith("tree")
 
 
-# Their kernels for factors that are no tables take two minutes to compile.
+# Their kernels for structured factors take two minutes to compile.
 _COMPILED_LONG = (
     "meanfield", "mplp", "srmp", "trw", "blocks", "regions", "beam", "best-first", "local-search", "gibbs", "loop-bp",
     "mini-buckets", "conditioning", "bpnn(untrained)", "fgnn(untrained)", "ggnn(untrained)", "nebp(untrained)",
@@ -145,7 +145,7 @@ def test_every_kind(name: str, task: Task, oracle: dict[Task, dict[str, Result]]
 
 
 def check(exact_on: str, task: Task, graph: FactorGraph, got: Result, want: Result) -> None:
-    """Sound, and exact where the solver says so."""
+    """Check that answers are sound, and exact if the solver reports it."""
     check_sound(graph, task, got, want)
     if want.status is Status.ZERO_PROBABILITY:
         return
@@ -157,7 +157,7 @@ def check(exact_on: str, task: Task, graph: FactorGraph, got: Result, want: Resu
 
 
 def _results_of_those_taken(name: str, task: Task) -> dict[str, Result]:
-    """The answers of a solver that takes some graphs only."""
+    """Return the answers of a solver that takes some graphs only."""
     results = {}
     for graph_name in ("parity, tree", "clause, loop", "mixture", "ragged mixture", "impossible together"):
         with contextlib.suppress(ModelError):

@@ -27,7 +27,7 @@ semirings = pytest.mark.parametrize("semiring", ["sum", "max"])
 
 
 def factors_of(kind: str, seed: int, count: int = 4) -> FactorGraph:
-    """Several random factors of one kind, each over variables of its own."""
+    """Return several random factors of one kind, each over its own variables."""
     rng = np.random.default_rng(seed)
     card: list[int] = []
     factors = []
@@ -39,7 +39,7 @@ def factors_of(kind: str, seed: int, count: int = 4) -> FactorGraph:
 
 
 def received(graph: FactorGraph, seed: int, zeros: float = 0.2) -> Tensor:
-    """Random messages [S] to the factors of a graph in which every variable has one factor, in variable order."""
+    """Return random messages [S] to factors, in variable order, if every variable has one factor."""
     rng = np.random.default_rng(seed)
     q = 3.0 * rng.normal(size=int(graph.card.sum()))
     q[rng.random(len(q)) < zeros] = -np.inf
@@ -47,7 +47,7 @@ def received(graph: FactorGraph, seed: int, zeros: float = 0.2) -> Tensor:
 
 
 def through_tables(graph: FactorGraph, q: Tensor, semiring: Any) -> tuple[list[np.ndarray], list[float]]:
-    """Messages of every factor one by one, from its dense table, and the total of each factor."""
+    """Return the messages of every factor from its dense table, and the total of each factor."""
     ptr = np.concatenate(([0], np.cumsum(graph.card)))
     messages, totals = [], []
     for a in range(graph.num_factors):
@@ -72,12 +72,12 @@ def _reduced(rows: np.ndarray, semiring: str) -> np.ndarray:
 
 
 def in_order(flat: Any, values: Tensor) -> Tensor:
-    """Values [X] of variable states as edge states [S]."""
+    """Return values [X] of variable states as edge states [S]."""
     return values[flat.state_of_edge_state]
 
 
 def centred(values: Tensor, edge: Tensor) -> np.ndarray:
-    """[S] less the largest entry of their edge, with numbers for zeros."""
+    """Return messages [S] minus the largest entry of their edge, with finite numbers in place of `-inf`."""
     values = values.detach()
     top = torch.full((int(edge.max()) + 1,), -torch.inf, dtype=values.dtype).scatter_reduce(0, edge, values, "amax")
     top = torch.where(torch.isneginf(top), 0.0, top)
@@ -131,7 +131,7 @@ def test_scores_are_those_of_the_graph(kind: str) -> None:
 
 
 def where_finite(values: Tensor) -> tuple[Tensor, Any]:
-    """The finite ones of some values, and a function that puts others in their place."""
+    """Return the finite values, and a function that puts other values in their place."""
     mask = torch.isfinite(values)
     return values[mask].clone().requires_grad_(), lambda v: values.clone().masked_scatter(mask, v)
 
@@ -139,7 +139,7 @@ def where_finite(values: Tensor) -> tuple[Tensor, Any]:
 @every_kind
 @semirings
 def test_gradients_are_those_of_finite_differences(kind: str, semiring: Any) -> None:
-    """In what is received, and in the log values; noisy-ors at probabilities of neither 0 nor 1."""
+    """Test gradients in received messages and in log values; probabilities of noisy-ors are neither 0 nor 1."""
     for seed in range(2):
         graph = factors_of(kind, seed, count=3)
         flat = compile(graph).to()
@@ -152,7 +152,7 @@ def test_gradients_are_those_of_finite_differences(kind: str, semiring: Any) -> 
             (own,) = tensors.structured_of(flat, fixed=False)
             out = own.kind.messages(with_theta(theta), with_sent(sent), semiring)  # with all constants
             total = own.log_totals(with_theta(theta), with_sent(sent), semiring)
-            # A gradient is asked for what is possible; `exp` leaves numbers only.
+            # Gradients are taken of possible states only; `exp` makes all numbers finite.
             weight = torch.linspace(0.5, 1.5, len(out), dtype=out.dtype)
             return (weight * (0.1 * out).exp()).sum(), (0.1 * total).exp()
 
@@ -245,7 +245,7 @@ def test_factors_over_a_hundred_thousand_variables() -> None:
 
 
 def test_counts_are_level_where_values_are_and_gradients_do_not_mind() -> None:
-    """Level values are counted as one, unless each wants a gradient of its own."""
+    """Equal values are counted as one value, unless each value needs its own gradient."""
     unary = [([i], [0.0, 0.3 * i]) for i in range(6)]
     flat = compile(FactorGraph([2] * 6, [*unary, (range(6), AtLeast(1))], log=True)).to()
     (capped,), (full,) = (tensors.structured_of(flat, fixed=fixed) for fixed in (True, False))

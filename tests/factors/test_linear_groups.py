@@ -1,4 +1,4 @@
-"""Noisy-ors, counts and sparse tables in linear numbers: the messages of their tables, whatever the range."""
+"""Noisy-ors, counts and sparse tables in linear numbers: the same messages as their tables, in any range."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ KINDS = ("noisy_or", "count", "exactly", "sparse", "or")
 
 
 def graph_of(kind: str, spread: float, seed: int) -> FactorGraph:
-    """Three factors of a kind that overlap, and tables that send messages of about this log range."""
+    """Return three factors of a kind that overlap, and tables that send messages of about this log range."""
     rng = np.random.default_rng(seed)
     card = [2] * 8 if kind != "sparse" else rng.integers(2, 4, 8).tolist()
     factors = []
-    for scope in ([0, 1, 2, 3], [5, 2, 4, 3], [7, 5, 0, 6]):  # No two over the same: their tables would be one.
+    for scope in ([0, 1, 2, 3], [5, 2, 4, 3], [7, 5, 0, 6]):  # Equal scopes would become one table.
         factor = NoisyOr(0.0, [0.0] * 3, rng.integers(0, 2, 4).astype(bool).tolist(), place=int(rng.integers(4)))
         shape = tuple(card[i] for i in scope)
         factors.append((scope, factor if kind == "or" else random_factor(rng, kind, shape)))
@@ -40,7 +40,7 @@ def test_messages_are_those_of_tables(kind: str, spread: float, task: str) -> No
 
 
 def test_long_factors() -> None:
-    """A product of a thousand numbers is too small for one: logs take over, and the answer is the same."""
+    """The product of a thousand numbers underflows: logs take over, and the answer is the same."""
     rng = np.random.default_rng(0)
     fields = [([i], [0.0, -3.0 * rng.random()]) for i in range(2000)]
     graph = FactorGraph([2] * 2000, [(range(2000), NoisyOr(0.0, [0.5] * 1999)), *fields], log=True)

@@ -1,4 +1,4 @@
-"""What lowering makes of factors: small tables, few auxiliary variables."""
+"""The result of lowering factors: small tables, few auxiliary variables."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def close(found: np.ndarray, expected: np.ndarray) -> None:
-    """Both are equal up to rounding, with the same zeros."""
+    """Return whether both are equal up to rounding, with the same zeros."""
     np.testing.assert_array_equal(np.isneginf(found), np.isneginf(expected))
     np.testing.assert_allclose(found[~np.isneginf(found)], expected[~np.isneginf(expected)], atol=1e-9)
 
@@ -75,7 +75,7 @@ def test_answers_of_other_solvers_that_are_exact_here(solver: str) -> None:
 
 
 def check_answers(g: FactorGraph, solver: str) -> None:
-    """ln Z, marginals and the best score are those of enumeration; impossible graphs are called so."""
+    """Check ln Z, marginals and the best score by enumeration; impossible graphs must be reported as impossible."""
     states, scores = all_states(g), scores_from_tables(g)
     log_z = log_sum(scores)
     for task in ("PR", "MAR", "MAP"):

@@ -53,7 +53,7 @@ def graph_of(toy: Any, as_tables: bool, log_value: float = -2.0) -> ef.FactorGra
 
 
 def tasks_of(spec: str) -> list[str]:
-    """Return the tasks that a solver answers with what ships."""
+    """Return the tasks that a solver answers with the weights of the package."""
     method = ef.solvers.parse_solver(spec)
     found = []
     for task in ("MAR", "PR", "MAP"):
@@ -157,7 +157,7 @@ def test_errors_of_registration(toy: Any) -> None:
         ef.factors.register_kind(int)  # type: ignore[type-var]
     with pytest.raises(ef.OptionError, match="lacks log_scores, of_row, row"):
         ef.factors.register_kind(type("Empty", (ef.factors.StructuredFactor,), {"kind": "empty"}))
-    with pytest.raises(ef.OptionError, match=r"'parity' of .* is already that of equifactor.factors.parity:Parity"):
+    with pytest.raises(ef.OptionError, match=r"'parity' of .* is already taken by equifactor.factors.parity:Parity"):
         ef.factors.register_kind(type("Parity", (toy,), {"kind": "parity"}))
     unknown = type("Unknown", (toy,), {"kind": "unknown"})
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Every kind's operations on rows against their definitions, by enumeration."""
+"""The operations of every kind on rows against their definitions, by enumeration."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_sliced(kind: str, seed: int) -> None:
         expected = table[tuple(slice(None) if x < 0 else x for x in states[own])]
         free = rows.scope_vars[own][states[own] < 0].tolist()
         kept = found.scope_vars[found.scope_ptr[n] : found.scope_ptr[n + 1]].tolist()
-        assert [i for i in free if i in kept] == kept  # those that no longer matter may go
+        assert [i for i in free if i in kept] == kept  # variables that no longer matter may be left out
         missing = [free.index(i) for i in free if i not in kept]
         same(np.broadcast_to(np.expand_dims(fewer, tuple(missing)), expected.shape), expected)
 

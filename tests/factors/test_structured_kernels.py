@@ -1,4 +1,4 @@
-"""Messages through factors of every kind against those through the table of the same factor."""
+"""Messages through factors of every kind against messages through the table of the same factor."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ from equifactor.graph.layout import layout_of
 
 
 def table_messages(table, q, is_max):
-    """All outgoing messages of a log table from the incoming ones, one array per axis; and the reduction of all."""
+    """Return the outgoing messages of a log table, one array per axis, and the reduction of all."""
     reduce = np.max if is_max else np.logaddexp.reduce
     sent = []
     for j in range(table.ndim):
@@ -30,7 +30,7 @@ def table_messages(table, q, is_max):
 
 
 def incoming(rng, card, width):
-    """One log message per variable; some have zeros, and now and then one has nothing else."""
+    """Return one log message per variable; some messages have zeros, and a few have only zeros."""
     q = [rng.normal(size=d) * width for d in card]
     for values in q:
         values[rng.random(len(values)) < rng.choice([0.0, 0.3])] = -np.inf
@@ -38,7 +38,7 @@ def incoming(rng, card, width):
 
 
 def agree(one, two, width):
-    """Equal to rounding of the numbers that went in, with the same zeros."""
+    """Return whether both are equal up to the rounding of the input, with the same zeros."""
     one, two = np.asarray(one), np.asarray(two)
     assert np.array_equal(np.isneginf(one), np.isneginf(two))
     possible = ~np.isneginf(one)
@@ -59,7 +59,7 @@ def one_factor(rng, kind):
 
 
 def trials(seed, kind, is_max, count):
-    """Random factors with incoming messages: the table, what kernels take first, the messages, and their width."""
+    """Yield the tables of random factors, the first arguments of kernels, incoming messages and their width."""
     rng = np.random.default_rng(seed)
     for trial in range(count):
         card, graph = one_factor(rng, kind)

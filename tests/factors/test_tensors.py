@@ -15,7 +15,7 @@ from equifactor.solvers.duals.map_bounds import map_upper_bound
 
 
 def messages_by_loops(graph: FactorGraph, rounds: int, damping: float) -> dict[tuple[int, int], np.ndarray]:
-    """Belief propagation as in a textbook, on dictionaries, in probabilities: the slow twin."""
+    """Return the messages of belief propagation as in a textbook, on dictionaries, in probabilities."""
     scopes = [graph.structure.scope(a).tolist() for a in range(graph.num_factors)]
     tables = [np.exp(graph.log_table(a)) for a in range(graph.num_factors)]
     msg = {}

@@ -13,7 +13,7 @@ from equifactor import FactorGraph, read_graph, write_graph
 from equifactor.base.errors import FormatError
 
 FORMATS = ["bif", "xmlbif", "net", "xdsl", "cfn"]
-BEFORE = {  # a network of a and b given a, in pieces that tests replace
+BEFORE = {  # a network of `a`, and of `b` given `a`, in pieces that tests replace
     "bif": (
         "network n { }\n",
         "variable a { type discrete [ 2 ] { x, y }; }\n",

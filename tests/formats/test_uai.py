@@ -137,7 +137,7 @@ def test_round_trip(tmp_path_factory, suffix, graph):
     path = tmp_path_factory.mktemp("uai") / f"m{suffix}"
     write_uai(graph, path)
     back = read_uai(path)
-    assert back == graph  # the logarithms too, to the last bit
+    assert back == graph  # the logarithms are also equal, to the last bit
     assert back.name == "m"
 
 

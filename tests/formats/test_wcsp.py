@@ -199,7 +199,7 @@ def test_toulbar2_finds_the_same_optimum(tmp_path, seed):
     g = FactorGraph(card, [*pairs, ([1, 2, 4], hard), ([], 0.3)])
     write_wcsp(g, tmp_path / "a.wcsp")
     problem = toulbar2.CFN()
-    toulbar2.pytoulbar2.tb2.option.cfn = False  # It stays true after a .cfn file was read, even in a new CFN.
+    toulbar2.pytoulbar2.tb2.option.cfn = False  # The setting stays true after a .cfn file was read, even in a new CFN.
     problem.Read(str(tmp_path / "a.wcsp"))
     assignment, cost, _ = problem.Solve()
     scores = read_wcsp(tmp_path / "a.wcsp").log_score(all_states(g))

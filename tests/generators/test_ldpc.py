@@ -83,8 +83,8 @@ def test_random_irregular_codes_against_enumeration() -> None:
 @pytest.mark.parametrize(
     ("parity", "sentence"),
     [
-        ([1, 1, 0], r"one row per check and one column per bit; found an array of shape \(3,\)"),
-        (np.zeros((0, 4)), r"found an array of shape \(0, 4\)"),
+        ([1, 1, 0], r"one row per check and one column per bit. Found an array of shape \(3,\)"),
+        (np.zeros((0, 4)), r"Found an array of shape \(0, 4\)"),
         ([[1, 1], [1]], "not a matrix of zeros and ones: its rows have different lengths"),
         ([["1", "0"]], "not a matrix of zeros and ones: it holds text"),
         (None, "not a matrix of zeros and ones: it holds None"),
@@ -164,9 +164,9 @@ def test_one_many_and_prefix() -> None:
     [
         ({"n": 3}, "n must be a whole number of at least 4, found 3"),
         ({"k": 0}, "k must be a whole number of at least 1, found 0"),
-        ({"k": 24}, "give n - k = 0"),
-        ({"k": 30}, "give n - k = -6"),
-        ({"k": 13}, "n - k must be at least 3 and divide 3n; n = 24, k = 13 give n - k = 11"),
+        ({"k": 24}, "n - k is 0"),
+        ({"k": 30}, "n - k is -6"),
+        ({"k": 13}, "n - k must be at least 3 and divide 3n. With n = 24 and k = 13, n - k is 11"),
         ({"snr_db": float("inf")}, "snr_db must be a number of at least -100 and at most 100, found inf"),
         ({"burst_std": -1.0}, "burst_std must be a number of at least 0, found -1.0"),
         ({"burst_probability": 2.0}, "burst_probability must be a number of at least 0 and at most 1"),

@@ -74,7 +74,7 @@ def test_irregular_codes_have_their_degrees() -> None:
 @pytest.mark.parametrize(
     ("bits", "checks", "sentence"),
     [
-        ([2, 2], [3], "The degrees of the bits sum to 4 and those of the checks to 3"),
+        ([2, 2], [3], "The degrees of the bits sum to 4, and the degrees of the checks sum to 3"),
         ([2, 2], [4], "A bit has degree 2, which exceeds the number of checks, 1"),
         ([1, 1], [3, -1], "The degrees of the checks must be a list of whole numbers above 0"),
         ([1.5, 1.5], [3], "The degrees of the bits must be a list of whole numbers above 0"),

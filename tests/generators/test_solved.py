@@ -44,7 +44,7 @@ def test_larger_ones_than_a_small_budget_of_elimination() -> None:
 
 
 def test_two_roads_agree_on_a_wide_strip() -> None:
-    """A strip with fields only on its first column is planar: determinant and transfer matrix agree."""
+    """Compare determinant and transfer matrix on a strip with fields only on its first column, which is planar."""
     planar = generators.planar_ising(12, 30, seed=3)
     b = planar.graph.log_phi[: 2 * 360].reshape(12, 30, 2)[:, :, 1]
     J = planar.graph.log_phi[2 * 360 :].reshape(-1, 4)[:, 0]

@@ -11,7 +11,7 @@ from equifactor.graph.components import connected_components, count_components
 
 
 def slow_components(graph: FactorGraph, observed: np.ndarray | None) -> list[int]:
-    """Depth-first search, numbered by first variable."""
+    """Return components by depth-first search, numbered by their first variable."""
     seen = [-1] * graph.num_vars
     blocked = set() if observed is None else set(np.flatnonzero(observed >= 0).tolist())
     scopes = [set(graph.structure.scope(a).tolist()) - blocked for a in range(graph.num_factors)]

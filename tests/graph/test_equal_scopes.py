@@ -1,4 +1,4 @@
-"""Factors over the same variables exclude together what none of them excludes alone."""
+"""Factors over the same variables together exclude states that no single factor excludes."""
 
 from __future__ import annotations
 

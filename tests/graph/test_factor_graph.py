@@ -17,7 +17,7 @@ from equifactor.testing import assert_same_graph, contract_graphs
 
 
 def slow_log_score(graph: FactorGraph, assignment: list[int]) -> float:
-    """The definition, one entry at a time."""
+    """Return the log score by its definition, one entry at a time."""
     for i, state in graph.evidence.items():
         if assignment[i] != state:
             return -math.inf

@@ -32,7 +32,7 @@ def draw(seed: int, evidence: bool = True) -> FactorGraph:
 
 
 def slow_arrays(graphs: list[FactorGraph]) -> dict[str, list]:
-    """The same arrays from dictionaries, one variable, factor and entry at a time."""
+    """Return the same arrays from dictionaries, one variable, factor and entry at a time."""
     variables = [(g, i) for g, graph in enumerate(graphs) for i in graph.free_vars.tolist()]
     number = {key: n for n, key in enumerate(variables)}
     card = [int(graphs[g].card[i]) for g, i in variables]

@@ -1,4 +1,4 @@
-"""Who is whose child: families from scopes alone, and the reasons why a graph has none."""
+"""Families of parents and children from scopes alone, and the reasons why a graph has no families."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def test_nothing_without_support_is_left(seed: int) -> None:
     left = [set(range(d)) for d in graph.card]
     tables = [(graph.structure.scope(a).tolist(), np.argwhere(np.isfinite(graph.log_table(a)))) for a in range(90)]
     before = -1
-    while before != (before := sum(map(len, left))):  # by plain loops, until nothing moves
+    while before != (before := sum(map(len, left))):  # by plain loops, until nothing changes
         for scope, entries in tables:
             allowed = [e for e in entries.tolist() if all(x in left[i] for i, x in zip(scope, e, strict=True))]
             for j, i in enumerate(scope):

@@ -1,4 +1,4 @@
-"""Smaller graphs with the same answers, and how answers are put back."""
+"""Smaller graphs with the same answers, and the way back to answers of the original graph."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_graphs_that_lose_the_same_states_share_a_structure() -> None:
 
 
 def test_forced_variables_keep_structures_apart_and_shared() -> None:
-    """A sliced structure is dropped on the way: its id, given to the next one, used to stand for the wrong scopes."""
+    """A sliced structure is deleted on the way, and the next one may get its id: an id does not identify scopes."""
     unary = [([0], [1, 0]), ([1], [0, 1, 1])]  # variable 0 is forced, variable 1 loses a state
     shape = {0: 2, 1: 3, 2: 2, 3: 2}
     graphs = []
@@ -145,7 +145,7 @@ def test_only_impossible_states_are_left_out(seed: int) -> None:
 
 
 def test_an_impossible_state_changes_no_network() -> None:
-    """A state that cannot be is as good as none: learned solvers used to take its zeros for strong opinions."""
+    """An impossible state must not change an answer: learned solvers once read its zeros as strong evidence."""
     rng = np.random.default_rng(0)
     scopes = [[0, 1], [1, 2], [0, 2]]
     tables = [rng.normal(size=(3, 3)) for _ in scopes]
@@ -247,7 +247,7 @@ def test_a_reduction_by_zeros_serves_its_own_graph_only():
 
 @pytest.mark.parametrize("solver", ["auto", "exact", "branch", "toulbar2"])
 def test_the_search_for_impossible_states_is_made_once(solver: str, monkeypatch: pytest.MonkeyPatch):
-    """`solve` makes it, and no solver makes it again: plans, bounds and searches take the graph as consistent."""
+    """Only `solve` searches for impossible states: plans, bounds and searches assume a consistent graph."""
     graph = random_graph(60, 100, arity=(1, 3), card=(2, 4), zeros=0.1, seed=3)
     searched = []
     monkeypatch.setattr(
@@ -259,5 +259,5 @@ def test_the_search_for_impossible_states_is_made_once(solver: str, monkeypatch:
     solve(graph, "MAP", solver, time_limit=20.0)
     assert searched.count(graph.structure) == 1
     assert len(searched) == len({id(s) for s in searched})
-    if solver != "auto":  # Its branch and bound may look at the smaller graph that elimination leaves.
+    if solver != "auto":  # Branch and bound may search the smaller graph that elimination leaves.
         assert len(searched) == 1

@@ -43,7 +43,7 @@ def test_a_network_with_a_wrong_row_warns_once(
         (STATES, [(["rain"], [1, 3]), GRASS]),  # an entry above 1
         (STATES, [(["rain"], [0.5, 0.1]), (["rain", "grass"], [[0.2, 0.1], [0.1, 0.2]])]),  # no row sums to 1
         (STATES, [RAIN, GRASS, (["grass"], [0.5, 0.2])]),  # weights on a variable
-        (STATES, [(["rain"], [0.5, 0.1]), (["grass"], [0.5, 0.5])]),  # no conditional distribution
+        (STATES, [(["rain"], [0.5, 0.1]), (["grass"], [0.5, 0.5])]),  # not a conditional distribution
         ([2, 2], [([0, 1], [[0.5, 0.1], [0.3, 0.1]]), ([0, 1], [[0.5, 0.5], [0.5, 0.5]])]),  # a cycle
         ([], []),
     ],

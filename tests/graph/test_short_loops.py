@@ -17,7 +17,7 @@ def pairs_of(edges: list[tuple[int, int]], card: list[int], graph: list[int] | N
 
 
 def found(pairs: Pairs) -> set[frozenset[int]]:
-    """Corners of all loops; every one must walk along its sides, once, with the states it claims."""
+    """Return the corners of all loops; check that each loop is listed once, along its sides, with its states."""
     seen = []
     for ring in find_rings(pairs) or []:
         for corners, sides in zip(ring.corners.tolist(), ring.sides.tolist(), strict=True):
@@ -30,7 +30,7 @@ def found(pairs: Pairs) -> set[frozenset[int]]:
 
 
 def expected(edges: list[tuple[int, int]], count: int) -> set[frozenset[int]]:
-    """Sets of three or four variables among which every one has exactly two neighbours."""
+    """Return the sets of three or four variables in which every variable has exactly two neighbours."""
     once = [e for e in map(frozenset, edges) if [frozenset(f) for f in edges].count(e) == 1]
     loops_ = set()
     for size in (3, 4):

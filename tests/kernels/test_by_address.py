@@ -7,7 +7,7 @@ import pytest
 
 
 def test_a_call_by_address_and_one_without() -> None:
-    """A missing address is an exception; jumping there would end the whole program."""
+    """A missing address raises an exception; a jump to it would end the whole program."""
     from numba import njit, types
 
     from equifactor.kernels.by_address import Separate

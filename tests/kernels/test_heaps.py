@@ -12,7 +12,7 @@ from equifactor.solvers.messages.schedule_kernels import residual_queue
 
 @kernel
 def change_keys(key, item, place, which, values, adds):
-    """Set or raise one key after the other."""
+    """Set or raise keys one after the other."""
     for n in range(len(which)):
         if adds[n]:
             raise_key(key, item, place, which[n], values[n])
@@ -48,12 +48,12 @@ def test_factors_without_edges_never_come_first() -> None:
 
 @kernel
 def settle_one(heap, place, key, n, length):
-    """`settle` as a call."""
+    """Call `settle`, which is inlined."""
     settle(heap, place, key, n, length)
 
 
 def test_a_binary_heap_gives_its_items_back_in_order() -> None:
-    """As elimination does: the cheapest first, by negative prices, from a heap that shrinks."""
+    """As in elimination, the cheapest item comes first, by negative prices, from a heap that shrinks."""
     rng = np.random.default_rng(0)
     price = rng.integers(0, 30, 50).astype(float)
     key, heap, place = -price, np.arange(50), np.arange(50)

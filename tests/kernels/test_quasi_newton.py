@@ -1,4 +1,4 @@
-"""L-BFGS: on a quadratic function with as many pairs as dimensions, the direction is that of Newton."""
+"""L-BFGS: on a quadratic function with as many pairs as dimensions, the direction is Newton's direction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_without_pairs_the_direction_is_the_scaled_gradient() -> None:
 
 def test_pairs_along_conjugate_steps_give_the_newton_direction() -> None:
     hessian = quadratic(0, 4)
-    steps = np.linalg.eigh(hessian)[1].T  # These are conjugate.
+    steps = np.linalg.eigh(hessian)[1].T  # These steps are conjugate.
     pairs = CurvaturePairs(4, [(s, hessian @ s) for s in steps])
     gradient = np.random.default_rng(1).normal(size=4)
     for scale in (None, np.array([1.0, 2.0, 0.5, 3.0])):

@@ -29,7 +29,7 @@ def serve() -> Iterator[Callable[[Page], Client]]:
 
 @pytest.fixture
 def network() -> FactorGraph:
-    """A Bayesian network of three variables; names are hostile."""
+    """Return a Bayesian network of three variables with hostile names."""
     return FactorGraph(
         {"rain": ["no", "yes"], "sprinkler\u202e": ["off", "on"], HOSTILE: ["dry", 'wet "very"', "'soaked"]},
         [

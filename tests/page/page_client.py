@@ -12,7 +12,7 @@ HOSTILE = "</script><script>alert(1)</script>"
 
 
 class Client:
-    """Asks a server and reads its JSON; `raw` gives status, headers and bytes of anything."""
+    """A client that asks a server and reads its JSON; `raw` returns status, headers and bytes of any answer."""
 
     def __init__(self, server: PageServer) -> None:
         self.server = server
@@ -44,7 +44,7 @@ class Client:
         return reply
 
     def refused(self, route: str, **asked: Any) -> str:
-        """The sentence of a question that is refused."""
+        """Return the error sentence of a question that is refused."""
         status, reply = self.status("POST", route, asked)
         assert status == 400, reply
         assert "Traceback" not in reply["error"]

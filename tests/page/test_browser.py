@@ -1,4 +1,4 @@
-"""The page in a real browser: numbers, clicks, keys, hostile names, large grids, exported files, no outside."""
+"""The page in a real browser: numbers, clicks, keys, hostile names, large grids, exports, no outside requests."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def sprinkler() -> ef.FactorGraph:
 
 
 def quick_session(graph: ef.FactorGraph, **options: Any) -> ModelSession:
-    """A session with two solvers that need no torch: an export asks all of them."""
+    """Return a session with two solvers that do not need torch, because an export asks all solvers."""
     session = ModelSession(graph, solver="exact", **options)
     vars(session)["solvers"] = ["exact", "bp"]
     return session
 
 
 def shown_marginals(browser: Browser) -> list[float]:
-    """The numbers beside the bars of the chosen variable, once the answer is there."""
+    """Return the numbers beside the bars of the chosen variable, once the answer is there."""
     browser.wait("return !document.querySelector('.state .value.busy') && document.querySelector('.state .value')")
     return [
         float(text)
@@ -164,7 +164,7 @@ def test_solvers_iterations_plan_and_symmetries(browser: Browser) -> None:
 
 
 def run_iterations(browser: Browser, solver: str) -> str:
-    """Run one solver in the panel of iterations; what the panel says about its end."""
+    """Run one solver in the panel of iterations; return the text of the panel about its end."""
     browser.click("#tab-iterations")
     boxes = "document.querySelectorAll('#panel-iterations form input')"
     browser.wait(f"return {boxes}.length === 2 && !document.querySelector('#panel-iterations .busy')")
@@ -327,13 +327,13 @@ def test_the_keyboard_is_enough(browser: Browser) -> None:
         browser.wait("return !document.querySelector('dialog').open")
 
 
-def saved(browser: Browser, kind: str) -> bytes:
-    """Click the button that saves the drawing; the file."""
+def saved(browser: Browser, kind: str, button: str = "[data-save={}]") -> bytes:
+    """Click the button that saves the drawing, or another button; the file."""
     browser.run(
         "window.savedFile = null; HTMLAnchorElement.prototype.click = function () { window.savedName = this.download };"
         "URL.createObjectURL = (blob) => { window.savedFile = blob; return 'blob:none' };"
     )
-    browser.click(f"[data-save={kind}]")
+    browser.click(button.format(kind))
     browser.wait("return window.savedFile")
     assert browser.run("return window.savedName").endswith(f".{kind}")
     read = "const done = arguments[0], reader = new FileReader(); reader.onload = () => done(reader.result);"
@@ -358,6 +358,51 @@ def test_the_drawing_is_saved_as_png_and_svg(browser: Browser) -> None:
             assert png[:8] == b"\x89PNG\r\n\x1a\n"
             width, height = (int.from_bytes(png[k : k + 4], "big") for k in (16, 20))
             assert (width, height) == (2 * int(drawing.attrib["width"]), 2 * int(drawing.attrib["height"]))
+
+
+def test_charts_are_saved_as_png_and_svg(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "a <run> &\x01.jsonl"
+    log.write_text("".join(json.dumps({"epoch": n, "loss": 10.0**-n}) + "\n" for n in range(9)))
+    results = results_folder(tmp_path)
+    for session, button, words in (
+        (TrainingLogs(log), "[data-save-chart={}]", {"epoch", "loss"}),
+        (results, "[data-save-chart={}]", {"seconds", "bp, 5 s", "trw, 5 s"}),
+        (results, ".scatter ~ .savebox [data-save-chart={}]", {"error of bp", "error of trw"}),
+    ):
+        with served(session) as url:
+            browser.open(url)
+            browser.wait("return document.querySelector('.u-over')")
+            chart = ElementTree.fromstring(saved(browser, "svg", button))
+            texts = {part.text for part in chart.iter() if part.tag.endswith("}text")}
+            assert words <= texts
+            assert len(texts) > len(words) + 2  # ticks
+            shapes = [part for part in chart.iter() if part.tag.endswith(("}polyline", "}circle"))]
+            assert shapes
+            assert not [part for part in chart.iter() if {"class", "style", "onclick"} & part.attrib.keys()]
+            png = saved(browser, "png", button)
+            assert png[:8] == b"\x89PNG\r\n\x1a\n"
+            width, height = (int.from_bytes(png[k : k + 4], "big") for k in (16, 20))
+            assert (width, height) == (2 * int(chart.attrib["width"]), 2 * int(chart.attrib["height"]))
+
+
+def results_folder(tmp_path: Path) -> ResultsFolder:
+    """A folder of results of two solvers on three models."""
+    common = {"collection": "grids", "family": "grids", "task": "MAR", "time_limit": 5.0, "status": "converged"}
+    (tmp_path / "grids").mkdir()
+    rows = []
+    for n in range(3):
+        write_graph(ef.generators.ising_grid(2, 3, seed=n), tmp_path / "grids" / f"grid{n}.uai")
+        for solver in ("bp", "trw"):
+            row = {
+                "instance": f"grid{n}",
+                "solver": solver,
+                "seconds": 0.1 + n,
+                "score": 90.0 - n,
+                "error": 0.1 / (n + 1),
+            }
+            rows.append({**common, **row, "overrun": 0.0, "split": None})
+    (tmp_path / "results.json").write_text(json.dumps({"command": "equifactor evaluate", "rows": rows}))
+    return ResultsFolder(tmp_path, tmp_path / "grids")
 
 
 def test_the_page_fits_into_400_pixels(browser: Browser, tmp_path: Path) -> None:
@@ -391,7 +436,7 @@ def test_the_page_fits_into_400_pixels(browser: Browser, tmp_path: Path) -> None
 
 
 def test_light_and_dark_can_be_read(browser: Browser) -> None:
-    """Every pair of text and ground has the contrast that level AA of the WCAG asks for."""
+    """Every pair of text and background has the contrast that level AA of the WCAG requires."""
     script = """
         const light = (name) => {
           const probe = document.createElement('span');
@@ -449,22 +494,7 @@ def test_training_logs_grow_while_they_are_watched(browser: Browser, tmp_path: P
 
 
 def test_results_lead_into_a_model_and_back(browser: Browser, tmp_path: Path) -> None:
-    common = {"collection": "grids", "family": "grids", "task": "MAR", "time_limit": 5.0, "status": "converged"}
-    (tmp_path / "grids").mkdir()
-    rows = []
-    for n in range(3):
-        write_graph(ef.generators.ising_grid(2, 3, seed=n), tmp_path / "grids" / f"grid{n}.uai")
-        for solver in ("bp", "trw"):
-            row = {
-                "instance": f"grid{n}",
-                "solver": solver,
-                "seconds": 0.1 + n,
-                "score": 90.0 - n,
-                "error": 0.1 / (n + 1),
-            }
-            rows.append({**common, **row, "overrun": 0.0, "split": None})
-    (tmp_path / "results.json").write_text(json.dumps({"command": "equifactor evaluate", "rows": rows}))
-    with served(ResultsFolder(tmp_path, tmp_path / "grids")) as url:
+    with served(results_folder(tmp_path)) as url:
         browser.open(url)
         assert browser.run("return document.querySelectorAll('.scatter .point').length") == 3
         assert browser.run("return document.querySelectorAll('.u-over').length") == 1

@@ -1,4 +1,4 @@
-"""Iterations that are shown are those of the solver itself."""
+"""The iterations that are shown are the iterations of the solver itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def watch(graph: FactorGraph, solver: str, iterations: int = 10_000):
 
 @pytest.fixture
 def odd_ones() -> FactorGraph:
-    """Nine variables that all want to differ: belief propagation goes to and fro."""
+    """Return nine variables that all prefer to differ, so that belief propagation oscillates."""
     unary = [([i], [0.55, 0.45] if i % 2 else [0.4, 0.6]) for i in range(9)]
     return FactorGraph([2] * 9, [*unary, *(((i, j), [[1, 9], [9, 1]]) for i in range(9) for j in range(i))])
 
@@ -91,5 +91,5 @@ def test_a_run_can_be_cut_short() -> None:
 
 
 def test_solvers_without_iterations() -> None:
-    with pytest.raises(ef.OptionError, match="exact has no iterations to show; choose from: bp"):
+    with pytest.raises(ef.OptionError, match=r"exact has no iterations to show. Choose from: bp"):
         watch(ising_grid(2, 2), "exact")

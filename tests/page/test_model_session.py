@@ -73,8 +73,8 @@ def test_the_most_probable_assignment(client: Client, network: FactorGraph) -> N
     assert reply["states"] == expected.assignment.tolist()
     assert reply["score"] == expected.log_score
     assert reply["status"] == "optimal"
-    assert client.refused("map", solver="trw") == "trw cannot do MAP; it does MAR, PR"
-    assert client.refused("solve", solver="mplp") == "mplp cannot do MAR; it does MAP"
+    assert client.refused("map", solver="trw") == "trw cannot do MAP. It does MAR, PR."
+    assert client.refused("solve", solver="mplp") == "mplp cannot do MAR. It does MAP."
 
 
 def test_impossible_evidence(client: Client) -> None:
@@ -194,7 +194,7 @@ def test_solvers_of_the_user_are_offered(network: FactorGraph, monkeypatch: pyte
 
 @dataclass(frozen=True, kw_only=True)
 class Late(GraphSolver):
-    """Ends at its time limit, with marginals if it is told to."""
+    """A solver that ends at its time limit, with marginals if an option asks for them."""
 
     name = "late"
     marginals: bool = False

@@ -1,4 +1,4 @@
-"""The page as one file: everything is in it, nothing is asked for elsewhere, and no name can break out."""
+"""The page as one file: it contains everything, makes no requests, and escapes every name."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def test_an_export_reports_solvers_without_an_answer(
 ) -> None:
     monkeypatch.setattr(ModelSession, "solvers", ["mplp", "exact"])
     lacks = export(Viewer(ModelSession(network)), str(tmp_path / "page.html"))
-    assert lacks == ["mplp has no answer: mplp cannot do MAR; it does MAP"]
+    assert lacks == ["mplp has no answer: mplp cannot do MAR. It does MAP."]
     monkeypatch.setattr(ModelSession, "solvers", ["exact"])
     assert export(Viewer(ModelSession(network)), str(tmp_path / "page.html")) == []

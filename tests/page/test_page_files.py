@@ -1,4 +1,4 @@
-"""The files of the page: vendored ones are what the manifest says, modules can be joined into one exported file."""
+"""The files of the page: vendored files agree with the manifest, and modules can be joined into one exported file."""
 
 from __future__ import annotations
 

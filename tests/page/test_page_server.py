@@ -1,4 +1,4 @@
-"""The server: who is answered, what is refused and how, and that nobody waits for another."""
+"""The server: accepted and refused requests, and requests that do not wait for each other."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_unknown_questions(client: Client, verb: str, route: str) -> None:
 
 
 def test_a_port_that_is_taken(client: Client, network: FactorGraph) -> None:
-    with pytest.raises(OptionError, match=r"port \d+ is in use: choose another port"):
+    with pytest.raises(OptionError, match=r"Port \d+ is in use. Choose another port"):
         PageServer(Viewer(ModelSession(network)), client.server.server_port)
 
 
@@ -104,7 +104,7 @@ def test_a_port_that_is_taken(client: Client, network: FactorGraph) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Sleeper(GraphSolver):
-    """Sleeps until its time is up."""
+    """A solver that sleeps until its time limit."""
 
     name = "sleeper"
     asleep: ClassVar[threading.Semaphore] = threading.Semaphore(0)  # is released when a run begins
@@ -119,7 +119,7 @@ class Sleeper(GraphSolver):
 
 @pytest.fixture
 def asleep(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[tuple[int, dict[str, str]]]]:
-    """Ask the sleeper from a thread; the list gets its answer."""
+    """Ask the sleeper from a thread; its answer is appended to the list."""
     monkeypatch.setitem(equifactor.solving.registry._REGISTRY, "sleeper", Sleeper)
 
     def ask(**asked: object) -> tuple[threading.Thread, list[tuple[int, dict[str, str]]]]:

@@ -30,7 +30,7 @@ def row(instance: str, solver: str, **values: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Results of two solvers on two models, which are in `grids`."""
+    """Return a folder of results of two solvers on two models, which are in `grids`."""
     models, results = tmp_path / "grids", tmp_path / "results"
     models.mkdir()
     results.mkdir()
@@ -94,7 +94,7 @@ def test_models_that_are_not_known(serve: Serve, folder: Path, monkeypatch: pyte
     monkeypatch.delenv("EQUIFACTOR_DATA", raising=False)
     client = serve(ResultsFolder(folder))
     assert client.get("results")["models"][0]["path"] is None
-    assert "name the folder of the models with --models FOLDER" in client.refused("open", model="grids/a")
+    assert "Name the folder of the models with --models FOLDER" in client.refused("open", model="grids/a")
     (folder.parent / "moved").rename(folder.parent / "grids")
     assert serve(ResultsFolder(folder, folder.parent / "grids")).post("open", model="grids/a")["mode"] == "model"
 

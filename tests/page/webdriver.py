@@ -1,4 +1,4 @@
-"""A real browser for tests: headless Chromium spoken to by the WebDriver protocol, which is JSON over HTTP."""
+"""A real browser for tests: headless Chromium, controlled by the WebDriver protocol, which is JSON over HTTP."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _WAIT = 120.0  # seconds; loops may have to be compiled first
 
 
 def missing() -> str | None:
-    """A sentence on what is not installed, or None."""
+    """Return a sentence about a program that is not installed, or None."""
     if not any(map(shutil.which, _BROWSERS)):
         return "no chromium is installed: the page is not tried in a browser"
     return None if shutil.which("chromedriver") else "no chromedriver is installed: the page is not tried in a browser"
 
 
 class Browser:
-    """One browser with a profile of its own in `folder`, closed at the end of `with`."""
+    """One browser with its own profile in `folder`, closed at the end of `with`."""
 
     def __init__(self, folder: Path, width: int = 1280, height: int = 800) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -73,20 +73,20 @@ class Browser:
             self._log.close()
 
     def open(self, address: str) -> None:
-        """Go to an address and wait until the page says that it is ready."""
+        """Go to an address and wait until the page reports that it is ready."""
         self._call("POST", "/url", {"url": address})
         self.wait("return document.documentElement.dataset.ready")
 
     def run(self, script: str, *arguments: object) -> Any:
-        """What a script returns; `arguments` are its `arguments`."""
+        """Return the result of a script with these arguments."""
         return self._call("POST", "/execute/sync", {"script": script, "args": arguments})
 
     def run_async(self, script: str, *arguments: object) -> Any:
-        """What a script hands to its last argument."""
+        """Return the value that a script passes to its last argument, a callback."""
         return self._call("POST", "/execute/async", {"script": script, "args": arguments})
 
     def wait(self, script: str, *arguments: object) -> Any:
-        """The first true answer of a script."""
+        """Run a script until its answer is true, and return the answer."""
         end = time.monotonic() + _WAIT
         while not (answer := self.run(script, *arguments)):
             assert time.monotonic() < end, f"the page never came to: {script}\n{self.complaints()}"
@@ -104,7 +104,7 @@ class Browser:
                     raise
 
     def click_at(self, x: float, y: float) -> None:
-        """Click a place of the window."""
+        """Click a position of the window."""
         steps = [
             {"type": "pointerMove", "x": round(x), "y": round(y)},
             {"type": "pointerDown", "button": 0},
@@ -113,7 +113,7 @@ class Browser:
         self._act({"type": "pointer", "id": "mouse", "actions": steps})
 
     def keys(self, *keys: str, held: str = "") -> None:
-        """Press keys one after the other, `held` (a modifier) during all of them."""
+        """Press keys one after the other while the modifier `held` is pressed."""
         steps = [{"type": "keyDown", "value": key} for key in held]
         for key in keys:
             steps += [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
@@ -121,15 +121,15 @@ class Browser:
         self._act({"type": "key", "id": "keyboard", "actions": steps})
 
     def devtools(self, command: str, **parameters: object) -> Any:
-        """A command of the DevTools protocol."""
+        """Run a command of the DevTools protocol."""
         return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def screenshot(self, path: Path) -> None:
-        """The window as a PNG."""
+        """Return the window as a PNG."""
         path.write_bytes(base64.b64decode(self._call("GET", "/screenshot", None)))
 
     def complaints(self) -> list[str]:
-        """Errors and warnings of the console since the last call."""
+        """Return errors and warnings of the console since the last call."""
         entries = self._call("POST", "/se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
 

@@ -23,7 +23,7 @@ def joint_of_peer(graph: ef.FactorGraph, scope: list[int]) -> np.ndarray:
     engine.addJointTarget(set(names))
     engine.makeInference()
     found = engine.jointPosterior(set(names))
-    table = np.asarray(found.toarray())  # its first variable is last here
+    table = np.asarray(found.toarray())  # the first variable of pyAgrum is last here
     return table.transpose([list(reversed(found.names)).index(name) for name in names])
 
 

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 
 def bnlearn_files() -> list[Path]:
-    """The files in the installed package, which is found but not imported."""
+    """Return the files in the installed package, which is found but not imported."""
     package = find_spec("pgmpy")
     if package is None or package.origin is None:
         return []
@@ -65,7 +65,7 @@ def test_a_posterior_of_asia() -> None:
 
 
 def network() -> ef.FactorGraph:
-    """Four variables of two to four states; one has two parents."""
+    """Return a network of four variables of two to four states; one variable has two parents."""
     rng = np.random.default_rng(7)
     variables = {"a": ["a0", "a1"], "b": ["b0", "b1", "b2"], "c": ["c0", "c1", "c2", "c3"], "d": ["d0", "d1"]}
     card = [len(states) for states in variables.values()]
@@ -77,12 +77,12 @@ def network() -> ef.FactorGraph:
 
 
 def tables(bn: Any, g: ef.FactorGraph) -> list[np.ndarray]:
-    """Their tables in the order of the scopes of the graph."""
+    """Return the tables of the network in the order of the scopes of the graph."""
     found = []
     for a in range(g.num_factors):
         names = [g.structure.variable_names[i] for i in g.structure.scope(a)]
         cpt = bn.cpt(names[-1])
-        table = np.array(cpt.toarray()).T  # its axes are in the order opposite to its names
+        table = np.array(cpt.toarray()).T  # the axes of pyAgrum are in the reverse order of its names
         found.append(np.transpose(table, [list(cpt.names).index(name) for name in names]))
     return found
 

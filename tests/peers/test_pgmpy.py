@@ -12,7 +12,7 @@ import pytest
 import equifactor as ef
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of its imports
+    warnings.simplefilter("ignore")  # warnings of the imports of pgmpy
     pytest.importorskip("pgmpy")
     from pgmpy.factors.discrete import DiscreteFactor
     from pgmpy.inference import VariableElimination
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 
 def as_network(graph: ef.FactorGraph) -> Any:
-    """Every variable gets a factor: pgmpy refuses variables without one."""
+    """Return the graph in pgmpy. Every variable gets a factor, because pgmpy refuses variables without a factor."""
     network = DiscreteMarkovNetwork()
     network.add_nodes_from([f"v{i}" for i in range(graph.num_vars)])
     ones = [((i,), np.ones(card)) for i, card in enumerate(graph.card.tolist())]

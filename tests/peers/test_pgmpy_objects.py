@@ -15,7 +15,7 @@ import pytest
 import equifactor as ef
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of its imports
+    warnings.simplefilter("ignore")  # warnings of the imports of pgmpy
     pytest.importorskip("pgmpy")
     from pgmpy.factors.discrete import DiscreteFactor, TabularCPD
     from pgmpy.inference import VariableElimination
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 
 def lawn() -> Any:
-    """Three variables; the second parent of the last has three states."""
+    """Return a network of three variables; the second parent of the last variable has three states."""
     model = DiscreteBayesianNetwork([("rain", "wet"), ("sprinkler", "wet")])
     model.add_cpds(
         TabularCPD("rain", 2, [[0.8], [0.2]], state_names={"rain": ["no", "yes"]}),
@@ -126,7 +126,7 @@ def two_factors(first: list, second: list) -> Any:
     [
         ([0, 1], [1, 0], 5.0),  # names that are numbers are names
         ([True, False], [False, True], 5.0),
-        ([0, 1], ["x", "y"], 1.0),  # without names they are meant by their places
+        ([0, 1], ["x", "y"], 1.0),  # without names, variables are identified by their places
         (["x", "y"], [0, 1], 1.0),
     ],
 )

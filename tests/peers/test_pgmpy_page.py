@@ -1,4 +1,4 @@
-"""docs/from-pgmpy.md: what it says about pgmpy is so, and data can be exchanged. Another test runs the page."""
+"""docs/from-pgmpy.md: its statements about pgmpy hold, and data can be exchanged. Another test runs the page."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from page_blocks import run_page
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of its imports
+    warnings.simplefilter("ignore")  # warnings of the imports of pgmpy
     pytest.importorskip("pgmpy")
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 
 @pytest.fixture
 def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """The names and files of the page."""
+    """Return the names and files of the page."""
     monkeypatch.chdir(tmp_path)
     return run_page("docs/from-pgmpy.md", peers=True)
 

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 FOLDER = model_folder()
 FILES: list[Path] = sorted(FOLDER.glob("*.bif.gz")) if FOLDER is not None else []
-LIMIT = "exact(memory_limit=6)"  # GiB of tables: the process stays under 8
+LIMIT = "exact(memory_limit=6)"  # GiB of tables; the whole process stays below 8 GiB
 
 
 @pytest.mark.skipif(not FILES, reason="pgmpy 1.1.2, whose wheel carries the networks, is not installed")

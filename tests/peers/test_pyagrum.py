@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 
 def as_mrf(graph: ef.FactorGraph) -> Any:
-    """Tables with equal scopes are multiplied: a field has one factor per set of variables, and one per variable."""
+    """Return the graph in pyAgrum. Tables with equal scopes are multiplied, as pyAgrum has one factor per scope."""
     mrf = gum.MarkovRandomField()
     for i, card in enumerate(graph.card.tolist()):
         mrf.add(gum.LabelizedVariable(f"v{i}", "", card))

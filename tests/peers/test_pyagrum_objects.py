@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("ignore")]
 
 
 def network() -> Any:
-    """Variables of every class; one has three parents of different sizes."""
+    """Return a network with variables of every class; one variable has three parents of different sizes."""
     bn = gum.BayesNet("mixed")
     bn.add(gum.RangeVariable("range", "", 1, 3))
     bn.add(gum.LabelizedVariable("named", "", ["yes", "no way"]))

@@ -10,7 +10,7 @@ import pytest
 import equifactor as ef
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of its imports
+    warnings.simplefilter("ignore")  # warnings of the imports of PyTorch Geometric
     pytest.importorskip("torch_geometric")
     from torch_geometric.data import Batch
     from torch_geometric.nn import HeteroConv, SAGEConv

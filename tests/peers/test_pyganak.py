@@ -15,7 +15,7 @@ pytestmark = pytest.mark.peers
 
 
 def formula(rng: np.random.Generator, num_vars: int) -> tuple[list[list[int]], dict[int, float]]:
-    """Clauses of 1 to 8 literals, and weights of both literals of half of the variables."""
+    """Return clauses of 1 to 8 literals, and weights of both literals of half of the variables."""
     clauses = []
     for _ in range(int(2.5 * num_vars)):
         size = min(num_vars, int(rng.choice([1, 2, 3, 3, 3, 4, 8], p=[0.02, 0.1, 0.2, 0.2, 0.2, 0.18, 0.1])))

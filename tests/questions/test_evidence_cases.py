@@ -27,6 +27,9 @@ CASES: list[tuple[list[str] | int, Any, int | str]] = [
     (["FALSE", "TRUE"], 1, 1),
     (["no", "yes"], 0, 0),
     (["yes", "no"], 0, "can be read as a name or as a place"),
+    (["M", "F"], 1, 1),  # F is a word for false only beside a word for true.
+    (["N", "Y"], 1, 1),
+    (["T", "F"], 1, "can be read as a name or as a place"),
     (["1", "2"], "1", 0),
     (["1", "2"], 1, "can be read as a name or as a place counted from 0; its states are 1, 2"),
     (["1", "2"], np.uint8(2), 1),  # There is no place 2.

@@ -1,4 +1,4 @@
-"""Many sets of evidence at once give what `solve` gives for each, however they are stated."""
+"""Many sets of evidence at once give the same answers as `solve` for each set, in every form of evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that a result does not have explains itself."""
+"""Asking a result for an answer that it does not have raises an explanation."""
 
 from __future__ import annotations
 

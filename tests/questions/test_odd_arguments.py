@@ -21,7 +21,6 @@ RESULT = ef.solve(GRAPH, "MAR", "brute")
         (lambda x: ef.plan(GRAPH, tries=x), "tries must be a whole number of at least 1"),
         (lambda x: ef.plan(GRAPH, seed=x), "The seed must be a whole number"),
         (lambda x: ef.plan(GRAPH, memory_limit=x), "memory_limit must be a number of GiB of at least 0"),
-        (lambda x: ef.solvers.EvidenceRows(x), "Expected one FactorGraph"),
         (lambda x: ef.metrics.kl(RESULT.marginals, x), "Expected marginals such as result.marginals"),
         (lambda x: RESULT.joint("rain", "grass").given(x), "Expected a mapping from variable to state"),
         (lambda x: ef.solve(GRAPH, evidence=[{}], targets=x), "Targets must be a list of variables"),

@@ -11,7 +11,7 @@ from equifactor.generators import ising_grid, random_graph
 
 
 def chi_square_is_fair(graph: ef.FactorGraph, drawn: ef.answers.Samples) -> None:
-    """The counts of all joint assignments against their exact probabilities, observed variables included."""
+    """Compare the counts of all joint assignments with their exact probabilities, including observed variables."""
     every = np.indices(tuple(graph.card)).reshape(graph.num_vars, -1).T
     scores = np.exp(graph.log_score(every))
     p = scores / scores.sum()

@@ -1,4 +1,4 @@
-"""A model whose names are markup, formulas, control characters, written from right to left, and far too long."""
+"""A model with hostile names: markup, formulas, control characters, right-to-left text, and very long names."""
 
 from __future__ import annotations
 

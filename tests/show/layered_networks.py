@@ -8,13 +8,13 @@ from equifactor import FactorGraph
 
 
 def network(parents: dict[str, str]) -> FactorGraph:
-    """A network of binary variables, from the names of each variable's parents."""
+    """Return a network of binary variables, from the names of each variable's parents."""
     tables = [([*of.split(), name], np.full([2] * (1 + len(of.split())), 0.5)) for name, of in parents.items()]
     return FactorGraph(dict.fromkeys(parents, 2), tables)
 
 
 def fan_network() -> FactorGraph:
-    """A weather network in small: one variable has 17 children with long names, and lines skip many rows."""
+    """Return a small weather network: one variable has 17 children with long names, and lines skip many rows."""
     parents = {"Season": "", "Scenario": "Season"}
     parents |= {f"RelativeForecast{k:02}": "Scenario" for k in range(17)}
     parents |= {"VerticalMotion": "", "SatelliteMoist": "", "CombinedMoisture": "VerticalMotion SatelliteMoist"}

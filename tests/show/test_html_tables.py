@@ -11,7 +11,7 @@ from equifactor.show.html_tables import MOST_ROWS, Html, cell, distribution, row
 
 
 class Checked(HTMLParser):
-    """Fails on markup that is not closed, and on anything that could run or fetch."""
+    """A parser that fails on markup that is not closed, and on anything that could run or fetch."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

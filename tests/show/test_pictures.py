@@ -1,4 +1,4 @@
-"""Every picture is drawn to the end: what matplotlib cannot draw it finds then."""
+"""Every picture is drawn completely, because matplotlib finds some errors only while drawing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _closed() -> Iterator[None]:
 
 
 def drawn(ax) -> str:
-    """Draw it; the title."""
+    """Draw a picture completely, and return its title."""
     ax.figure.canvas.draw()
     return ax.get_title(loc="left")
 

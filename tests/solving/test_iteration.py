@@ -19,7 +19,7 @@ LARGER = [potts_grid(3, 3, coupling_std=std, seed=n) for n, std in enumerate((0.
 
 
 def _checked(seed: int, strength: float) -> FactorGraph:
-    """Hard checks and clauses on ten bits, and what is known of each bit."""
+    """Return hard checks and clauses on ten bits, and a unary table for each bit."""
     rng = np.random.default_rng(seed)
     factors: list = [([i], [0.0, strength * rng.normal()]) for i in range(10)]
     for n in range(8):
@@ -86,7 +86,7 @@ def test_networks_of_one_cardinality(solver: str) -> None:
 
 @dataclass
 class Counts:
-    """The iterations that each graph has made, and those that it needs."""
+    """The number of iterations that each graph has made, and the number that it needs."""
 
     made: np.ndarray
     needed: np.ndarray
@@ -94,10 +94,10 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class Counter(IterativeSolver[Counts]):
-    """A graph of n variables settles after n iterations."""
+    """A solver by which a graph of n variables settles after n iterations."""
 
     name = "counter"
-    work: list = field(default_factory=list)  # how many variables went how many iterations, call by call
+    work: list = field(default_factory=list)  # the numbers of variables and of iterations of each call
     most: float = 1e9
     watch: FunctionType = lambda count: None  # is called with the number of iterations at every step
 

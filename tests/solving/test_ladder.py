@@ -1,4 +1,4 @@
-"""The ladder: steps run in order while they are worth starting, and each is told what became of the last one."""
+"""The ladder: steps run in order while they are worth starting, and each step gets the result of the last step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_steps_grow_while_they_are_worth_starting() -> None:
             work *= 2.0
 
     ladder = Ladder(steps(), own)
-    assert ladder.run() == [1.0, 2.0, 4.0]  # Of 10 s, 3 are left, and the next would take 8.
+    assert ladder.run() == [1.0, 2.0, 4.0]  # 3 of 10 s are left, and the next step would take 8 s.
     assert ladder.finished
     assert isinstance(seen[-1], Refusal)
 

@@ -1,4 +1,4 @@
-"""Without a time limit an answer does not depend on how fast the machine is."""
+"""Without a time limit, an answer does not depend on the speed of the machine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRAPHS = {
 )
 def test_the_same_seed_gives_the_same_answer_at_any_pace(driven_time, solver: str, task: str, name: str) -> None:
     found = []
-    for driven_time.tick in (0.0, 1e-4, 0.02):  # the seconds that pass between two looks at the clock
+    for driven_time.tick in (0.0, 1e-4, 0.02):  # the seconds that pass between two checks of the clock
         result = ef.solve(GRAPHS[name], task, solver, seed=7)
         values = result.assignment if task == "MAP" else result.marginals.values
         found.append((np.asarray(values), result.status, result.iterations, result.lower_bound, result.upper_bound))

@@ -1,4 +1,4 @@
-"""Audits: what is measured, what violates a claim, and what is set aside."""
+"""Audits: measurements, violations of claims, and violations that are set aside."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_an_undeclared_violation_is_no_failure() -> None:
 
 
 def test_ties_are_set_aside_and_named() -> None:
-    """With two equal optima on a loop, 00 and 11, variables that are decoded alone cannot agree on one."""
+    """With two equal optima on a loop, 00 and 11, variables that are decoded separately may not agree on one."""
     tie = FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 2.0]])] * 2, name="tie")
     (row,) = audit("bp", tie, "variable assignment", trials=Trials(5), tasks=[Task.MAP])
     assert row.verdict == "undecided"

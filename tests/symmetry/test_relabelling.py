@@ -153,11 +153,11 @@ def test_bad_relabellings_say_what_is_wrong() -> None:
     graph = FactorGraph([2, 3], [([0, 1], np.ones((2, 3)))])
     good = Relabelling.identity(graph).to_dict()
     for change, message in (
-        ({"variables": [0, 0]}, r"new variables must be the numbers 0 to 1 in any order; found \[0, 0\]"),
-        ({"variables": [0]}, "needs 2 numbers for the variables; found 1"),
+        ({"variables": [0, 0]}, r"new variables must be the numbers 0 to 1 in any order, found \[0, 0\]"),
+        ({"variables": [0]}, "needs 2 numbers for the variables, found 1"),
         (
             {"states": [[0, 1], [0, 1, 3]]},
-            r"states of variable 1 must be the numbers 0 to 2 in any order; found \[0, 1, 3\]",
+            r"states of variable 1 must be the numbers 0 to 2 in any order, found \[0, 1, 3\]",
         ),
         ({"scopes": [[0, -1]]}, "scope positions of factor 0"),
         ({"scopes": 3}, "lists of whole numbers"),

@@ -75,7 +75,7 @@ def test_no_cluster_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(OptionError, match=r"install equifactor\[cluster\]"), fleet_at("tcp://127.0.0.1:9"):
+    with pytest.raises(OptionError, match=r"install \"equifactor\[cluster\]\""), fleet_at("tcp://127.0.0.1:9"):
         pass
 
 

@@ -1,7 +1,7 @@
 """Build the site into site/ and check it: `python -m tools.website`, which `make docs` calls.
 
-1. The pages are collected under build/pages: those of docs/, the executed tutorials, the help texts of all commands,
-   and the files outside docs/ that pages link to.
+1. The pages are collected under build/pages: the pages of docs/, the executed tutorials, the help texts of all
+   commands, and the files outside docs/ that pages link to.
 2. Zensical turns build/pages into site/, by the settings in mkdocs.yml. A warning is an error.
 3. The built pages are checked: every link and anchor leads somewhere, and nothing is fetched from another host.
 """
@@ -19,7 +19,7 @@ from tools.website.checks import dead_links, outside_requests
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "build" / "pages"
 SITE = ROOT / "site"
-_NOT_COPIED = ("*.json", "__pycache__")  # the data of a figure
+_NOT_COPIED = ("*.json", "__pycache__")  # The data of figures, and byte code.
 
 
 def collect(pages: Path = PAGES, *, tutorials: bool = True) -> None:

@@ -57,7 +57,7 @@ class _Page(HTMLParser):
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what the tag links to and how it can be linked to."""
+        """Store the link of the tag, and its names as an anchor."""
         values = dict(attrs)
         self.anchors |= {name for name in (values.get("id"), values.get("name")) if name}
         link = values.get("src") if tag in ("img", "script", "source") else values.get("href")

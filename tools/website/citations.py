@@ -1,4 +1,4 @@
-"""Keys of literature such as [Sun21] become links to their entry on the page of references."""
+"""Links from keys of literature, such as [Sun21], to their entries on the page of references."""
 
 from __future__ import annotations
 

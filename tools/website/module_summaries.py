@@ -1,4 +1,7 @@
-"""The reference shows the first paragraph of a module docstring; the rest is for readers of the source."""
+"""An extension by which the reference shows only the first paragraph of a module docstring.
+
+The rest of the docstring is for readers of the source.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from griffe import Extension, Module
 
 
 class ModuleSummaries(Extension):
-    """Cuts the docstrings of modules after the first paragraph."""
+    """An extension of griffe that cuts the docstrings of modules after the first paragraph."""
 
     def on_module(self, *, mod: Module, **kwargs: Any) -> None:
         """Keep the first paragraph of the docstring."""

@@ -1,4 +1,4 @@
-"""Files outside docs/ that pages link to become part of the site, so that the site needs no repository address.
+"""Files outside docs/ that pages link to. They become part of the site, so that the site needs no repository address.
 
 Markdown files become pages; all other files are copied.
 """
@@ -18,7 +18,7 @@ _CODE_OR_LINK = re.compile(r"^ *```.*?^ *```$|(?<=\]\()(?!\w+:|#)([^)#\s]+)", re
 
 
 def add(pages: Path, root: Path) -> None:
-    """Add the files that pages link to, and the files that these link to in turn; then adapt all links."""
+    """Add the files that pages link to, and the files that these files link to; then adapt all links."""
     waiting = [(path, f"{DOCS}/{path.relative_to(pages).as_posix()}") for path in pages.rglob("*.md")]
     for name, uri in ROOT_PAGES.items():
         if not (pages / uri).exists():

@@ -1,4 +1,4 @@
-"""The tutorials: the notebooks of docs/tutorials, executed, one page each."""
+"""The pages of the tutorials: one page for each executed notebook of docs/tutorials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _EXECUTED = ROOT / "build" / "tutorials"
 
 
 def add(pages: Path) -> None:
-    """Execute the notebooks, and add their pages and pictures and a list of them on their first page."""
+    """Execute the notebooks, add their pages and pictures, and list the tutorials on their first page."""
     build(NAMES, _EXECUTED)
     folder = pages / "tutorials"
     for name in NAMES:

@@ -33,7 +33,7 @@ class Clause(SignedLiterals):
     Args:
         signs: for each variable whether its literal holds in state 1 (True) or in state 0 (False); all hold in state 1
             unless signs say otherwise.
-        weight: what violating the clause costs; None for a clause that must hold.
+        weight: the cost of violating the clause; None for a clause that must hold.
 
     Examples:
         >>> from equifactor import Clause, FactorGraph

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Messages and expected logs of clauses.
 
-A clause remembers whether a literal before slot j holds, and meets the same for what is behind slot j. Both sides only
-ever add positive numbers, so nothing cancels. A forward pass leaves its pairs in `out`, the backward pass replaces them
-by messages.
+The message to slot j combines two pairs of sums: no literal before slot j holds or some does, and the same behind slot
+j. Both sides only ever add positive numbers, so nothing cancels. A forward pass leaves its pairs in `out`, the backward
+pass replaces them by messages.
 
 The edge states of a factor follow each other: those of slot j are m + 2j and m + 2j + 1. k is the number of slots.
 """
@@ -25,7 +25,7 @@ def clause_messages(m, k, violated, signs, word, q, out, is_max):
 
     The literal of slot j holds in state signs[word + j].
     """
-    none, some = 0.0, NEG_INF  # of the literals so far holds none, or some
+    none, some = 0.0, NEG_INF  # the log sums where no literal so far holds, and where some does
     for j in range(k):
         x = m + 2 * j
         holds, fails = x + signs[word + j], x + 1 - signs[word + j]
@@ -45,7 +45,7 @@ def clause_messages(m, k, violated, signs, word, q, out, is_max):
 
 @fast_kernel
 def clause_sums(m, k, violated, signs, word, q, out):
-    """Normalised linear messages from the linear pairs q of `to_linear_pairs`; violated <= WIDEST_VALUE."""
+    """Compute normalised linear messages from the linear pairs q of `to_linear_pairs`; violated <= WIDEST_VALUE."""
     none, some = 1.0, 0.0
     for j in range(k):
         x, sign = m + 2 * j, get(signs, word + j)
@@ -56,7 +56,7 @@ def clause_sums(m, k, violated, signs, word, q, out):
     none = math.exp(violated)
     for j in range(k - 1, -1, -1):
         x, sign = m + 2 * j, get(signs, word + j)
-        fails = get(out, x) * none + get(out, x + 1)  # where it holds, the rest sums to 1
+        fails = get(out, x) * none + get(out, x + 1)  # where the literal holds, the rest sums to 1
         scale = 1.0 / (1.0 + fails)
         put(out, x + sign, scale)
         put(out, x + 1 - sign, fails * scale)
@@ -74,5 +74,5 @@ def join_clause(sums, o, fails, way):
 
 @fast_kernel
 def odds_of_failure(sums, o):
-    """Return the probability that no literal of those that joined holds."""
+    """Return the probability that none of the literals that joined holds."""
     return max(ABOVE_ZERO, math.exp(min(0.0, sums[o + LOG]))) if sums[o + ZEROS] < 0.5 else 0.0

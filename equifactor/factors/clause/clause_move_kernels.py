@@ -9,9 +9,9 @@ from equifactor.kernels.jit import inlined
 
 @inlined
 def move_clauses(clauses, begin, end, literal_ptr, literals, clause_values, first_clause, kept, at, first, a):
-    """Turn the literals of a variable whose first state is `first` and that leaves state a.
+    """Flip the literals of a variable whose first state is `first` and that leaves state a.
 
-    The others notice it only in a clause where none of them holds, or if one does, that one.
+    In a clause where no other literal holds, all other variables notice it. Where exactly one holds, its variable does.
     """
     for r in range(begin, end):
         p, turn = np.int64(clauses[r]) >> 1, np.int64(clauses[r]) & 1
@@ -23,13 +23,13 @@ def move_clauses(clauses, begin, end, literal_ptr, literals, clause_values, firs
         change = 1 - 2 * held_before
         word = (word ^ name) + change * ONE_LITERAL
         at[w] = word
-        if others == 0:  # Any of them could satisfy it, or need no longer do so.
+        if others == 0:  # No other literal holds: the clause now matters to each of them, or no longer.
             more = -change * clause_values[p]
             for m in range(literal_ptr[p], literal_ptr[p + 1]):
                 other = np.int64(literals[m])
                 if other != name:
                     kept[other] += more
-        elif others == 1:  # The one that holds is needed now, or no longer.
+        elif others == 1:  # One other literal holds: the clause now needs it, or no longer.
             other = (word & (ONE_LITERAL - 1)) ^ (0 if held_before else name)
             kept[other] -= change * clause_values[p]
 

@@ -1,8 +1,8 @@
 """Clauses in searches by single changes.
 
 Clauses are kept apart from other kinds and small, since formulas have millions of them and searches wait for memory
-more than for arithmetic. The one word of a clause holds the number of literals that hold, and below `ONE_LITERAL` the
-exclusive or of their names: if one literal holds, this is its name. The name of a literal is the variable state in
+more than for arithmetic. The one word of a clause holds the number of literals that hold. Below `ONE_LITERAL` it holds
+the exclusive or of their names: if one literal holds, this is its name. The name of a literal is the variable state in
 which it fails.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_rows import FactorRows
 
 
-ONE_LITERAL = 1 << 40  # A literal more in the word of a clause; names of literals are smaller.
+ONE_LITERAL = 1 << 40  # Each literal that holds adds this to the word of its clause. Names of literals are smaller.
 
 
 def clause_moves(rows: FactorRows) -> MoveRows:

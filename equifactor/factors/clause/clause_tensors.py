@@ -24,7 +24,7 @@ class ClauseTensors(SignedTensors):
         self.tree = FactorTree.of(group.edge_ptr, device)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """Return the value of a violated clause, and 0, come to the root."""
+        """Return messages: the value of a violated clause, and 0 otherwise, go to the root of the tree."""
         leaves = self.pairs(q)
         identity = first_only(leaves)
         found = self.tree.up(leaves, identity, some_of_two(semiring))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.graph.small_scopes import without_small_scopes
 from equifactor.graph.structured_factor import (
@@ -62,7 +62,7 @@ class Counting(SignedLiterals):
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """Return the values from the number of observed literals that hold, as many as free variables allow."""
+        """Return counts over the free variables; their values start at the number of observed literals that hold."""
         free = states < 0
         left = rows.keep_edges(free)
         begin = rows.value_ptr[:-1] + rows.sum_of_edges((states == rows.words).astype(np.int64))
@@ -86,7 +86,7 @@ class Counting(SignedLiterals):
             found: BoolArray = (high >= low) & (finite[first + np.maximum(high, low) + 1] > finite[first + low])
             return found
 
-        # Without this variable the others give from `rest_low` to `rest_high`.
+        # The other variables give from `rest_low` to `rest_high`.
         rest_low, rest_high = least - (can_hold & ~can_fail), most - can_hold
         lost = np.empty_like(pairs)
         lost[edge, rows.words] = ~within_reach(rest_low + 1, rest_high + 1)
@@ -95,7 +95,7 @@ class Counting(SignedLiterals):
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
-        """Add a chain of running counts; all numbers on the last level stretch of the values are one state."""
+        """Add a chain of running counts; all counts from which on the values are equal share one state."""
         caps = _caps(rows)
         builder.expect(_chain_entries(rows.arity, caps).sum())
         sizes = np.stack((rows.arity, caps), axis=1)
@@ -125,20 +125,20 @@ class Count(Counting):
         """Return the value of every number of ones; one sign per variable."""
         arity = len(card)
         try:
-            values = np.array([log_number(v, "a log value of a count") for v in np.asarray(self.log_values).tolist()])
-        except TypeError:
+            values = np.array([log_number(v, "A log value of a count") for v in np.asarray(self.log_values).tolist()])
+        except (TypeError, ValueError):
             values = np.zeros(0)
         if values.shape != (arity + 1,):
             raise ModelError(
                 f"A count over {arity} variables needs {arity + 1} log values, for 0 to {arity} ones, "
-                f"found shape {np.shape(self.log_values)}."
+                f"found {brief(self.log_values)}."
             )
         return values, read_signs(self.signs, arity, self.kind)
 
 
 @dataclass(frozen=True)
 class AtMost(Counting):
-    """At most k of its binary variables are one, or in state 0 where `signs` says False."""
+    """At most k of its binary variables are one, or in state 0 where `signs` is False."""
 
     k: int
     signs: Sequence[bool] | None = None
@@ -150,7 +150,7 @@ class AtMost(Counting):
 
 @dataclass(frozen=True)
 class AtLeast(Counting):
-    """At least k of its binary variables are one, or in state 0 where `signs` says False."""
+    """At least k of its binary variables are one, or in state 0 where `signs` is False."""
 
     k: int
     signs: Sequence[bool] | None = None
@@ -162,7 +162,7 @@ class AtLeast(Counting):
 
 @dataclass(frozen=True)
 class Exactly(Counting):
-    """Exactly k of its binary variables are one, or in state 0 where `signs` says False."""
+    """Exactly k of its binary variables are one, or in state 0 where `signs` is False."""
 
     k: int
     signs: Sequence[bool] | None = None

@@ -1,7 +1,7 @@
-"""How counts are compared: by c, one of two sides, and n, a number of variables.
+"""How counts are compared: by two auxiliary variables, one of two sides and the number of variables on it.
 
-The tables hold the values by n as seen from each side, and for each variable which of its states is on which side. The
-two sides may be exchanged.
+The tables hold the values by number as seen from each side, and for each variable which of its states is on which side.
+The two sides may be exchanged.
 """
 
 from __future__ import annotations

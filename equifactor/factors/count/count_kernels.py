@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Messages and expected logs of counts.
 
-A count remembers how many literals before slot j hold, and meets the same for what is behind slot j. Numbers from which
-on the log values no longer change are one, so the cost is O(arity cap).
+The message to slot j combines sums by the number of literals that hold before slot j and behind it. All numbers from
+the cap on have the same log value and are merged, so the cost is O(arity cap).
 
 The edge states of a factor follow each other: those of slot j are m + 2j and m + 2j + 1. k is the number of slots.
 """
@@ -21,7 +21,10 @@ _NEGLIGIBLE = 1e-60  # Numbers at both ends that are less likely are left out: m
 
 @fast_kernel
 def cap_of_count(log_phi, start, k):
-    """Return from how many literals on the values are constant, and whether counting failing literals takes fewer."""
+    """Return the cap, the number of literals from which on all log values are equal, and whether failing ones count.
+
+    Literals that hold or literals that fail are counted, whichever gives the smaller cap.
+    """
     up = k
     while up > 0 and log_phi[start + up - 1] == log_phi[start + k]:
         up -= 1
@@ -35,10 +38,10 @@ def cap_of_count(log_phi, start, k):
 def count_messages(m, k, log_phi, start, signs, word, q, out, is_max):
     """Compute log messages of a factor that has the log value log_phi[start + n] where n literals hold.
 
-    Cost O(k cap): larger counts than the cap are one.
+    Cost O(k cap): counts from the cap on are merged.
     """
     cap, fails = cap_of_count(log_phi, start, k)
-    before = np.empty((k, cap + 1))  # how many of the earlier ones were counted
+    before = np.empty((k, cap + 1))  # the log sum of each number counted at earlier slots
     row = np.full(cap + 1, NEG_INF)
     row[0] = 0.0
     for j in range(k):
@@ -154,7 +157,7 @@ def _convolve(sums, o, yes, no):
 def _deconvolve(sums, o, yes, no):
     """Remove one literal from the distribution of the number of literals that hold.
 
-    Errors shrink along the recurrence from the end at which the likelier outcome counts for nothing.
+    The recurrence divides by the probability of the likelier outcome, so that errors shrink along it.
     """
     low, high, n = int(sums[o + LOW]), int(sums[o + HIGH]), o + NUMBERS
     before = 0.0
@@ -175,7 +178,7 @@ def _deconvolve(sums, o, yes, no):
 
 @fast_kernel
 def _cut_ends(sums, o, low, high):
-    """Leave out what is impossible or negligible at both ends."""
+    """Leave out numbers that are impossible or negligible at both ends."""
     n = o + NUMBERS
     while high > int(sums[o + POSSIBLE] + 0.5):
         sums[n + high] = 0.0
@@ -194,7 +197,7 @@ def _cut_ends(sums, o, low, high):
 
 @fast_kernel
 def expected_count(finite, zero, sums, zeros_before, o, t):
-    """Return the expected log value, zeros left out, and their probability; t is the value of the number 0.
+    """Return the expected log value without zeros, and the probability of zeros; t is the place of the first value.
 
     Numbers that are impossible do not count, although rounding may leave them a probability.
     """

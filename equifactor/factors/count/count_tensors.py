@@ -1,7 +1,7 @@
 """Messages of counts in torch: a tree over the scope whose nodes know how many of their literals hold, up to a cap.
 
-Where the values of a factor are level from some number on, larger numbers need not be told apart; and where they are
-level up to some number, the literals that fail are counted instead. A gradient in the values may join true zeros only.
+If the values of a factor are equal from some number on, larger numbers are merged. If they are equal up to some number,
+the literals that fail are counted instead. With a gradient in the values, only true zeros are merged.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 
 class _CountBatch(NamedTuple):
-    """The factors of about one cap."""
+    """The factors whose caps are rounded up to one power of two."""
 
     cap: int
-    edges: Tensor  # [e'] among those of the group
+    edges: Tensor  # [e'] among the edges of the group
     tree: FactorTree
     value: Tensor  # [N', cap + 1] where the value of each number lies; t for a number that is out of reach
 
 
 class CountTensors(SignedTensors):
-    """One batch for every power of two that a cap is rounded up to."""
+    """Counts in one batch for each power of two; caps are rounded up to powers of two."""
 
     def __init__(self, group: StructuredGroup, device: torch.device) -> None:
         super().__init__(group, device)
-        self.kept: dict[bool | None, tuple[Any, CountTensors]] = {}  # what `given` made last, and for which caps
+        self.kept: dict[bool | None, tuple[Any, CountTensors]] = {}  # the last result of `given`, and its caps
         self.signs = self.index(group.words)
 
     def given(self, values: FloatArray | None, fixed: bool) -> CountTensors:
-        """Counts up to the least number from which on, or down to which, the values are level."""
+        """Return tensors with caps for these values: the number from which on, or down to which, values are equal."""
         arity, ptr = np.diff(self.group.edge_ptr), self.group.value_ptr
         caps, turned = arity, np.zeros(len(arity), bool)
         if values is not None:
@@ -91,7 +91,7 @@ class CountTensors(SignedTensors):
 
 
 def _batch_messages(batch: _CountBatch, padded: Tensor, leaves: Tensor, semiring: Semiring) -> Tensor:
-    """Return what comes to the leaves [e', 2, ..]; nodes of level l have min(2^l, cap) + 1 numbers."""
+    """Return the messages to the leaves [e', 2, ..]; nodes of level l have min(2^l, cap) + 1 numbers."""
     cap = batch.cap
 
     def join(a: Tensor, b: Tensor) -> Tensor:

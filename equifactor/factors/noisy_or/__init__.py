@@ -52,7 +52,7 @@ class NoisyOr(StructuredFactor):
     leak: float = 0.0
     inhibitors: Sequence[float] = ()
     signs: Sequence[bool] | None = None  # of the variables of the scope; False where state 0 is the active one
-    effect: bool | None = None  # what is known of the effect, where it is not in the scope
+    effect: bool | None = None  # the known state of an effect that is not in the scope
     place: int = 0  # of the effect in the scope
 
     kind = "noisy_or"
@@ -71,7 +71,7 @@ class NoisyOr(StructuredFactor):
         return self.place if self.effect is None else None
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
-        """Return ln(1 - leak) and the log inhibitors; the words are what is known of the effect, then the signs."""
+        """Return ln(1 - leak) and the log inhibitors; the words are the state or place of the effect, and the signs."""
         causes = len(card) - (self.effect is None)
         leak, inhibitors = _probabilities(self.leak, "leak"), _probabilities(self.inhibitors, "inhibitors")
         if leak.ndim or inhibitors.shape != (max(causes, 0),) or not len(card):
@@ -209,7 +209,7 @@ class NoisyOr(StructuredFactor):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """Return True for small factors, and for all if maxima are asked for: causes of a chain fire at random."""
+        """Return True for small factors, and for maxima for all: the auxiliary variables of a chain are random."""
         size = rows.sum_of_edges(np.log2(rows.card))
         direct = small(rows) if semiring == "sum" else np.ones(rows.num_factors, bool)
         if direct.any() and size[direct].max() > np.log2(_MAX_TABLE):

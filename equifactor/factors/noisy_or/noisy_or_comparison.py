@@ -1,4 +1,4 @@
-"""How noisy-ors are compared: by h, the inhibitor of each cause in its active state, and the place of the effect."""
+"""How noisy-ors are compared: by the inhibitor of each cause in its active state, and the place of the effect."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class NoisyOrComparison(KindComparison):
     def encode(
         self, new: AuxiliaryTables, factor: int, row: FactorRows, *, constant: bool = False, tolerance: float = 0.0
     ) -> None:
-        """Add a table of the leak and what is known of the effect, and one table per variable."""
+        """Add a table of the leak and the known state of the effect, and one table per variable."""
         head = new.variable(2)
         known = min(int(row.words[0]), IN_SCOPE)
         new.replace(factor, [head], np.array([row.log_values[0], MARK * (1 + known)]))

@@ -3,9 +3,9 @@
 
 Where the effect is absent, the log is a sum over the active causes. Where it is present, it is ln(1 - e^-s) with s the
 sum of the strengths, and -ln(1 - e^-s) = sum over n of e^(-ns) / n: the expectation of each term is a product over the
-causes. In between some knots n the expectations h(n) are replaced by straight lines, which lie above them as h is
-convex: what comes out is never above the expected log, and below it by less than 0.01 where a strength of 0.0001 is
-certain. The knot at infinity is the probability that no cause at all is active.
+causes. Between some knots n the expectations h(n) are replaced by straight lines, which lie above h because h is
+convex. So the result is never above the expected log. If a strength of 0.0001 is certain, the result is below it by
+less than 0.01. The knot at infinity is the probability that no cause at all is active.
 
 A factor's sums are, from its place o on: SUM_OF_LOGS, CERTAIN, FORBIDDEN, FORBIDDING, and then for each knot the log of
 the product over the causes and the number of zeros in it.
@@ -92,7 +92,7 @@ def expected_presence(o, leak, own, knots, weights, sums):
 
 @fast_kernel
 def beyond_the_knots(o, leak, least, knots, sums):
-    """Return an upper bound on what the terms behind the last finite knot take from the expected log."""
+    """Return an upper bound on the terms behind the last finite knot, which lower the expected log."""
     last = len(knots) - 2
     if sums[o + FIRST + 2 * last + 1] > 0.5 or leak == NEG_INF:
         return 0.0
@@ -152,7 +152,7 @@ def expect_noisy_or(factors, slots, finite, zero, rows, field, p, s, q, gain, ha
 
 @fast_kernel
 def expected_log_of_noisy_or(factors, slots, finite, zero, rows, field, p, q):
-    """Return a lower bound on the expected log: what `presence_knots` leave out is subtracted as well."""
+    """Return a lower bound on the expected log: the terms that `presence_knots` leave out are subtracted as well."""
     first, last, start, o = factors[p, SLOT], factors[p + 1, SLOT], factors[p, ENTRY], field.ptr[p]
     head = rows.words[rows.word_ptr[p]]
     place = head - IN_SCOPE

@@ -1,10 +1,11 @@
 # mypy: ignore-errors
 """Messages of noisy-or factors.
 
-Sums: each cause fires or not, and the effect is whether some cause has; a chain of "none has fired so far, some has".
-Maxima: with the effect absent, every cause decides for itself. With the effect present the value is ln(1 - e^-s), a
-concave function of the sum s of the active causes' strengths (minus their log inhibitors): causes that lose nothing by
-being active are, and for the others a search by branch and bound decides, whose bound lets causes be active in part.
+Sums: each cause fires or not, and the effect is present if some cause has fired. A chain over the causes keeps two
+sums, "none has fired so far" and "some has". Maxima: with the effect absent, every cause decides for itself. With the
+effect present the value is ln(1 - e^-s), a concave function of the sum s of the active causes' strengths (minus their
+log inhibitors). Causes that lose nothing by being active are active. A search by branch and bound decides the others;
+its bound lets causes be active in part.
 
 The edge states of a factor follow each other: those of slot j are m + 2j and m + 2j + 1. k is the number of slots.
 """
@@ -19,9 +20,8 @@ from equifactor.graph.layout import VAR
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 
-MOST_NODES = (
-    5000  # Nodes of one search. Beyond it the best found and the bound of the rest are returned. Chosen by hand.
-)
+# Most nodes of one search. A longer search returns the best value found and the bound of the rest. Chosen by hand.
+MOST_NODES = 5000
 _NOTHING = 1e-300  # A loss, in nats, below which being active is free.
 _LN_HALF = -0.6931471805599453  # ln(1/2), where the two formulas of ln(1 - e^v) meet.
 _CERTAIN = 50.0  # More strength than this changes ln(1 - e^-s) by less than 1e-21.
@@ -39,7 +39,7 @@ def log_of_rest(v):
 
 @fast_kernel
 def noisy_or_sums(m, k, log_phi, start, words, word, q, out):
-    """Compute log messages, sum semiring. words[word] says what is known of the effect, then come the signs."""
+    """Compute log messages, sum semiring. words[word] is the state or place of the effect, then come the signs."""
     head = words[word]
     place = head - IN_SCOPE
     none, some = log_phi[start], log_of_rest(log_phi[start])
@@ -156,9 +156,9 @@ def noisy_or_maximum(m, k, log_phi, start, words, word, q, chosen):
 
 @fast_kernel
 def _others_total(m, k, log_phi, start, words, word, q, left_out):
-    """Return what all causes but one bring: their logs where the effect is present and absent, and their free strength.
+    """Return sums over all causes but one: their logs if the effect is present, if it is absent, and free strengths.
 
-    For the presence every cause takes its better state: active if that loses nothing.
+    If the effect is present, every cause takes its better state: active if that loses nothing.
     """
     place = words[word] - IN_SCOPE
     on, off, strength = 0.0, log_phi[start], -log_phi[start]
@@ -181,7 +181,10 @@ def _others_total(m, k, log_phi, start, words, word, q, left_out):
 
 @fast_kernel
 def _items(m, k, log_phi, start, words, word, q):
-    """Return losses and strengths of causes that lose by being active, most strength per loss first, and slots."""
+    """Return the items: causes that lose by being active, with the most strength per loss first.
+
+    Returns their losses and strengths, the item of each slot (-1 for no item), and the number of items.
+    """
     place = words[word] - IN_SCOPE
     losses, strengths, slot_of = np.empty(k), np.empty(k), np.empty(k, np.int64)
     item_of_slot = np.full(k, -1)
@@ -213,7 +216,7 @@ def _best_presence(losses, strengths, n, left_out, strength):
 def _best_presence_of(losses, strengths, n, left_out, strength, taken):
     """Return the same as `_best_presence`, and mark the items taken.
 
-    Depth first, each item in before out; a branch ends where its bound is not above the best found.
+    The search is depth first and tries each item in before out. A branch ends if its bound is not above the best found.
     """
     best = log_of_rest(-strength)
     taken[:] = False
@@ -245,7 +248,8 @@ def _best_presence_of(losses, strengths, n, left_out, strength, taken):
         if value > best:
             best = value
             taken[:] = False
-            taken[:i] = path[:i]
+            for j in range(i):
+                taken[j] = path[j]
             taken[i] = True
     bound = best
     for h in range(height):

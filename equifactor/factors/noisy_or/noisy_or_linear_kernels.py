@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Messages of noisy-ors in linear numbers, and the quick maxima of plain ors.
 
-Incoming numbers are at most 1, and so are the factor's own values. A product that is too small for a number counts as
-zero, which changes nothing as long as every outgoing message is larger than `LEAST`; `or_sums` returns the smallest
-one, so that the caller can go back to logs where it is not.
+Incoming numbers are at most 1, and so are the factor's own values. A product that underflows counts as zero. This
+changes nothing as long as every outgoing message is larger than `LEAST`. `or_sums` returns the smallest message, so
+that the caller can go back to logs if it is too small.
 
 The edge states of a factor follow each other: those of slot j are m + 2j and m + 2j + 1. k is the number of slots.
 """
@@ -77,8 +77,8 @@ def is_plain_or(k, log_phi, start, words, word):
 def or_maxima(m, k, words, word, q, out):
     """Compute log messages of an or, max semiring, from pairs of logs whose larger one is 0.
 
-    With the effect present everyone takes its better state, and where none of these is active, the cause that loses
-    least by it becomes so.
+    If the effect is present, every cause takes its better state. If no cause is active then, the one that loses least
+    becomes active.
     """
     head = get(words, word)
     place = head - IN_SCOPE

@@ -87,10 +87,10 @@ def _scored(
     factor: IntArray,
     left_out: np.ndarray,
 ) -> Tensor:
-    """Return [n] the value of each assignment and what its states receive.
+    """Return [n] the value of each assignment plus the messages that its states receive.
 
-    picks are the assignment, the edge and the state of each of their parts; `factor` [n] is that of each assignment,
-    and `left_out` marks the parts whose own message does not count.
+    A part of an assignment is the state of one edge: `picks` holds the assignment, the edge and the state of each part.
+    `factor` [n] is the factor of each assignment, and `left_out` marks the parts whose message does not count.
     """
     query, edge, state = (kind.index(a) for a in picks)
     owner = kind.index(factor)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The best assignment of a noisy-or for each of its messages, by the search of `factors.noisy_or_kernels`."""
+"""The best assignment of a noisy-or for each of its messages, by the search of `noisy_or_kernels`."""
 
 import math
 
@@ -22,14 +22,15 @@ def best_of_each_state(edge_ptr, value_ptr, word_ptr, words, log_values, q, chos
             own[x], own[x ^ 1] = 0.0, -math.inf
             noisy_or_maximum(0, k, log_values, value_ptr[p], words, word_ptr[p], own, states)
             own[x], own[x ^ 1] = here, other
-            chosen[at : at + k] = states
+            for j in range(k):
+                chosen[at + j] = states[j]
             chosen[at + x // 2] = x % 2
             at += k
 
 
 @fast_kernel
 def best_of_all(edge_ptr, value_ptr, word_ptr, words, log_values, q, chosen, gap):
-    """Fill chosen [e] with the best states of every factor, and gap [N] with what a better one could have more."""
+    """Fill chosen [e] with the best states found of every factor, and gap [N] with how much better the best can be."""
     for p in range(len(edge_ptr) - 1):
         m, k = 2 * edge_ptr[p], edge_ptr[p + 1] - edge_ptr[p]
         bound, found = noisy_or_maximum(

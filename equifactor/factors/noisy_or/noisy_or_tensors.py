@@ -1,8 +1,8 @@
 """Messages of noisy-ors in torch.
 
-Sums: a pair says how much there is of no cause that has fired, and of some; a tree over the causes joins them. Maxima:
-the table of a small scope; for larger ones the search of the compiled kernels finds the best assignment for each
-message, on the CPU, and torch scores it, so that gradients are those of this assignment.
+Sums: a pair holds the log sums where no cause has fired and where some has; a tree over the causes joins the pairs.
+Maxima: a small scope has its table. For a larger one, the search of the compiled kernels finds the best assignment for
+each message on the CPU. Torch scores the assignment, so that gradients are those of this assignment.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class NoisyOrTensors(SignedTensors):
         return searched_messages(self, values, q, out)
 
     def totals(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """Return a search that is cut short gives its bound: a maximum is never too low."""
+        """Return sums or maxima; a search that is cut short gives its bound, so a maximum is never too low."""
         if semiring == "sum" or not len(self.searched):
             return super().totals(values, q, semiring)
         met = (q + self._maxima_of_tables(values, q)).index_select(0, self.state_of_first)
@@ -119,7 +119,7 @@ class NoisyOrTensors(SignedTensors):
         return padded.index_select(0, self.inhibitor_of_edge)
 
     def _is_present(self, active: Tensor) -> Tensor:
-        """Return [A, N] whether the effect is present, where `active` [A, e] says so or it is known."""
+        """Return [A, N] whether the effect is present, from `active` [A, e] or because it is known."""
         known = (self.heads == ON).expand(len(active), -1)
         return known.index_copy(1, self.with_effect, active[:, self.effects])
 
@@ -140,7 +140,7 @@ class NoisyOrTensors(SignedTensors):
 
 
 def no_search_while_captured(values: Tensor) -> None:
-    """Raise `ModelError` while a CUDA graph is captured, when nothing can go over the CPU."""
+    """Raise `ModelError` while a CUDA graph is captured, when the CPU cannot take part."""
     if values.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
         raise ModelError(
             f"The maxima of a noisy_or over more than {_LARGEST_TABLE} variables are searched for on the CPU, which a "

@@ -51,7 +51,7 @@ class Parity(StructuredFactor):
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Return two log values, of even and odd."""
         values = (0.0, -np.inf) if self.log_values is None else self.log_values
-        if not isinstance(values, (tuple, list, np.ndarray)) or np.shape(values)[:1] != (2,):
+        if not isinstance(values, (tuple, list, np.ndarray)) or getattr(values, "ndim", 1) != 1 or len(values) != 2:
             raise ModelError(f"A parity needs two log values, for an even and an odd number of ones, found {values!r}.")
         even, odd = (log_number(v, "The log value of a parity") for v in values)
         turned = truth(self.odd, "The option odd of a parity")
@@ -89,7 +89,7 @@ class Parity(StructuredFactor):
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """Exclude states where at most one variable is free: the other states decide its own."""
+        """Exclude states where at most one variable is free: the states of the others decide its state."""
         pairs = possible.reshape(-1, 2)
         free = pairs[:, 0] & pairs[:, 1]
         left = rows.sum_of_edges(free.astype(np.int64))

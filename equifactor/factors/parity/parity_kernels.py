@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Messages and expected logs of parities.
 
-A parity remembers whether the number of ones before slot j is even or odd, and meets the same for what is behind slot
-j. Both sides only ever add positive numbers, so nothing cancels: in the log domain for any range, and in linear numbers
-where messages are not too wide for them. A forward pass leaves its pairs in `out`, the backward pass replaces them by
+The message to slot j combines two pairs of sums: the number of ones before slot j is even or odd, and the same behind
+slot j. Both sides only ever add positive numbers, so nothing cancels. The log domain takes any range; linear numbers
+take messages that are not too wide. A forward pass leaves its pairs in `out`, the backward pass replaces them by
 messages.
 
 The edge states of a factor follow each other: those of slot j are m + 2j and m + 2j + 1. k is the number of slots.
@@ -52,7 +52,7 @@ def _parity_chain(m, k, even, odd, q, out, is_max):
 
 @fast_kernel
 def _parity_maxima(m, k, even, odd, q, out):
-    """Compute maxima: all take their better state; if the parity is wrong, the one that loses least changes.
+    """Compute maxima: all variables take their better state; if the parity is wrong, the one that loses least changes.
 
     The factor's own two values take part like one more variable.
     """
@@ -68,7 +68,7 @@ def _parity_maxima(m, k, even, odd, q, out):
         second = min(second, max(gap, least))
         where = x if gap < least else where
         least = min(least, gap)
-    if total == NEG_INF:  # some variable, or the factor, has no possible state: rare, and not worth an exception here
+    if total == NEG_INF:  # some variable, or the factor, has no possible state: rare, so the slower chain will do
         _parity_chain(m, k, even, odd, q, out, True)
         return
     for x in range(m, m + 2 * k, 2):
@@ -113,7 +113,7 @@ def join_parity(sums, o, even, odd, way):
 
 @fast_kernel
 def odds_of_parity(sums, o):
-    """Return the probabilities that the number of ones of those that joined is even, and odd."""
+    """Return the probabilities that the number of ones among the slots that joined is even, and odd."""
     is_odd = int(sums[o + NEGATIVE] + 0.5) % 2 == 1
     if sums[o + OPEN] < 0.5:
         return (0.0, 1.0) if is_odd else (1.0, 0.0)

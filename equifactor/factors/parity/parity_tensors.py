@@ -26,7 +26,7 @@ class ParityTensors(KindTensors):
         self.tree = FactorTree.of(group.edge_ptr, device)
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """Return the even and the odd value of a factor come to its root; what comes to a leaf is its message."""
+        """Return messages: the even and the odd value of a factor go to its root, and each leaf gets its message."""
 
         def join(a: Tensor, b: Tensor) -> Tensor:
             return torch.stack((total(a + b, 1, semiring), total(a + b.flip(1), 1, semiring)), dim=1)

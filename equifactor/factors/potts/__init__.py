@@ -43,8 +43,8 @@ class Potts(LabelPair):
 
     def row(self, card: tuple[int, ...]) -> tuple[FloatArray, IntArray]:
         """Return the log values of equal and of different states; the labels."""
-        values = [log_number(self.weight, "the weight of a potts factor")]
-        values.append(log_number(self.otherwise, "the log value of different states"))
+        values = [log_number(self.weight, "The weight of a potts factor")]
+        values.append(log_number(self.otherwise, "The log value of different states"))
         return np.array(values), self._labels(card)
 
     @classmethod
@@ -60,7 +60,7 @@ class Potts(LabelPair):
 
     @classmethod
     def unsupported(cls, rows: FactorRows, possible: BoolArray) -> BoolArray:
-        """Exclude a state without a possible partner: one of its label if others are forbidden, and the reverse."""
+        """Exclude a state without a possible partner, of equal or different label, that the factor allows."""
         first = edge_state_ptr(rows)
         edge = np.repeat(np.arange(len(rows.card)), rows.card)
         row = rows.row_of_edge[edge]

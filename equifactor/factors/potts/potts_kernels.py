@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Messages and expected logs of Potts factors, each O(d) for d states.
 
-What is left out of a sum is never subtracted from it: sums run from both ends up to the gap. `places` holds for every
-state the state of the other variable with the same label, -1 if it is missing; see `label_kernels`.
+A sum over all states but one is added up from both ends, and nothing is subtracted. `places` holds for every state the
+state of the other variable with the same label, -1 if it is missing; see `label_kernels`.
 """
 
 import numpy as np
@@ -25,7 +25,7 @@ def potts_messages(slots, first, equal, different, places, word, q, out, is_max)
 
 @fast_kernel
 def _potts_message(m, d, m_from, d_from, equal, different, places, word, others, q, out, is_max):
-    """Compute the message to one variable; others [d_from] becomes the sum of what is received without one state."""
+    """Compute the message to one variable; others [d_from] becomes the sum of q over all states but one."""
     after = NEG_INF
     for y in range(d_from - 1, -1, -1):
         others[y] = after

@@ -115,7 +115,7 @@ class SparseTable(StructuredFactor):
 
     @classmethod
     def sliced(cls, rows: FactorRows, states: IntArray) -> FactorRows:
-        """Return the configurations that agree with what is observed, over the other variables."""
+        """Return the configurations that agree with the observed states, over the free variables."""
         free = states < 0
         seen = np.where(free, -1, states)[_edge_of_word(rows)]
         agree = row_sums(((seen >= 0) & (seen != rows.words)).astype(np.int64), _word_ptr(rows)) == 0

@@ -1,8 +1,9 @@
 """Sparse tables as small tables: a selector variable chooses a listed configuration, or a box of the others.
 
-What is not listed is cut into boxes that do not overlap: the first states are those of a listed configuration, the next
-one leaves all of them, the rest is free. An assignment is in exactly one box or on exactly one configuration, so that
-the selector is a function of it and the product is right for sums and for maxima.
+The assignments that are not listed are cut into boxes that do not overlap. In a box, the first states are those of a
+listed configuration. No listed configuration that begins with them has the next state. The rest is free. An assignment
+is in exactly one box or is exactly one configuration. So the selector is a function of it, and the product is right for
+sums and maxima.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def add_selectors(builder: LoweredBuilder, rows: FactorRows) -> None:
 
 
 def _boxes(builder: LoweredBuilder, listed: IntArray, cards: IntArray) -> list[BoolArray]:
-    """Return [boxes, d] for each variable the states that each box allows; together all that is not listed."""
+    """Return [boxes, d] for each variable the states that each box allows; the boxes cover all that is not listed."""
     if not len(listed):
         return [np.ones((1, d), bool) for d in cards.tolist()]
     listed = listed[np.lexsort(listed.T[::-1])]

@@ -1,4 +1,4 @@
-"""How sparse tables are compared: by s, one of the listed configurations, and the state of each variable in it."""
+"""How sparse tables are compared: by a selector of a listed configuration, and the state of each variable in it."""
 
 from __future__ import annotations
 

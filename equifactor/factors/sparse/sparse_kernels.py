@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Messages of sparse tables: every listed configuration on its own, and all others in boxes that do not overlap.
 
-A box has the first states of a listed configuration, at its place one of the states that no configuration listed with
-these first states has, and any states behind it. So the sum over what is not listed is a sum over boxes, each a product
-of sums, and nothing is subtracted.
+A box begins with the first states of a listed configuration. At its place it has one of the states that no listed
+configuration with these first states has. Behind its place it has any states. So the sum over all assignments that are
+not listed is a sum over boxes, each a product of sums, and nothing is subtracted.
 """
 
 from typing import NamedTuple
@@ -18,11 +18,11 @@ from equifactor.kernels.jit import fast_kernel, inlined, kernel
 
 
 class SparseBoxes(NamedTuple):
-    """The boxes of all factors; a factor that has no default value above zero, or that is no sparse table, has none."""
+    """The boxes of all factors; only sparse tables with a default value above zero have boxes."""
 
     ptr: IntArray  # [F+1]
     word: IntArray  # [B] where the words begin whose first states the box has
-    place: IntArray  # [B] how many states it has of them
+    place: IntArray  # [B] how many first states it has; the place of the box in the scope
     rest_ptr: IntArray  # [B+1]
     rest: IntArray  # states that it allows at its place
 
@@ -32,7 +32,7 @@ def sparse_boxes(factors, slots, which, word_ptr, words):
     """Return the fields of the `SparseBoxes` of some factors."""
     num_factors = len(factors) - 1
     ptr = np.zeros(num_factors + 1, np.int64)
-    box_word, box_place, rest_count, rest = [0], [0], [0], [0]  # typed by their first elements, which go
+    box_word, box_place, rest_count, rest = [0], [0], [0], [0]  # the first elements give the types, and are removed
     for p in which:
         first, k = factors[p, SLOT], factors[p + 1, SLOT] - factors[p, SLOT]
         word = word_ptr[p]
@@ -234,7 +234,7 @@ def expect_sparse(factors, slots, finite, zero, rows, p, s, q, gain, harm):
             met[x] += 1.0
             gain[x] += w * finite[start + 1 + n]
             harm[x] += w * zero[start + 1 + n]
-    number = 1.0  # of possible configurations, by products
+    number = 1.0  # of possible configurations, as a product
     for j in range(k):
         if first + j != s:
             states = 0.0

@@ -1,7 +1,7 @@
 """Messages of sparse tables in torch: every listed configuration on its own, all others in boxes that do not overlap.
 
-`factors.sparse_kernels` has the boxes: the first states are those of a listed configuration, at the place of the box
-one of some states, behind it any. Here what is received is scaled first, so that "any state" adds up to 1.
+`sparse_kernels` describes the boxes. The first states are those of a listed configuration, at the place of the box is
+one of some states, and behind it any state. Received messages are scaled first, so that "any state" adds up to 1.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class _Boxes(NamedTuple):
-    """The boxes of some factors, B of them; a leaf is one of their first states, or what they have at their place."""
+    """The boxes of some factors, B of them; a leaf is one of their first states, or the states at their place."""
 
     tree: FactorTree
     factor: Tensor  # [B]
     edge: Tensor  # [B] at the place
-    leaf_of_first: Tensor  # [f] the leaves that are first states,
-    state_of_first: Tensor  # [f] and their edge states
+    leaf_of_first: Tensor  # [f] the leaves that are first states
+    state_of_first: Tensor  # [f] the edge states of these leaves
     leaf_of_place: Tensor  # [B]
-    box_of_rest: Tensor  # [r] the states that boxes have at their place,
-    state_of_rest: Tensor  # [r]
+    box_of_rest: Tensor  # [r] the box of each state that boxes have at their place
+    state_of_rest: Tensor  # [r] these edge states
     num_leaves: int
 
 
@@ -65,7 +65,7 @@ class SparseTensors(KindTensors):
         self.slots = FactorTree.of(group.edge_ptr, device)
         self.place = self.index(place_in_row(group.edge_ptr))
         self.longest = int(arity.max())
-        self.kept: dict[bool, tuple[BoolArray, SparseTensors]] = {}  # what `given` made last, and for which defaults
+        self.kept: dict[bool, tuple[BoolArray, SparseTensors]] = {}  # the last result of `given`, and its defaults
 
     def given(self, values: FloatArray | None, fixed: bool) -> SparseTensors:
         """Lay out boxes for defaults above zero, or for all factors if the values may not be looked at."""
@@ -78,21 +78,21 @@ class SparseTensors(KindTensors):
         return self.kept[key][1]
 
     def messages(self, values: Tensor, q: Tensor, semiring: Semiring) -> Tensor:
-        """Add up configurations and boxes: each sends a state its value and what its other states receive."""
+        """Add up configurations and boxes: each sends a state its value plus the messages to its other states."""
         listed = values.index_select(0, self.value_of_listed)
-        said = [self.tree.sum_of_others(q.index_select(0, self.state_of_word), listed)]
+        sent = [self.tree.sum_of_others(q.index_select(0, self.state_of_word), listed)]
         to = [self.state_of_word]
         if self.boxes is not None:
-            self._add_boxes(self.boxes, values, q, semiring, said, to)
-        return segment_total(torch.cat(said), torch.cat(to), self.num_states, semiring)
+            self._add_boxes(self.boxes, values, q, semiring, sent, to)
+        return segment_total(torch.cat(sent), torch.cat(to), self.num_states, semiring)
 
     def _add_boxes(
-        self, boxes: _Boxes, values: Tensor, q: Tensor, semiring: Semiring, said: list[Tensor], to: list[Tensor]
+        self, boxes: _Boxes, values: Tensor, q: Tensor, semiring: Semiring, sent: list[Tensor], to: list[Tensor]
     ) -> None:
         scale = self.over_states(q, semiring)
         q = q - finite(scale).index_select(0, self.edge_of_state)
         default = values.index_select(0, self.first_value)
-        # What the other slots add to a message, with the default of the factor.
+        # The part of a message from the other slots, with the default of the factor.
         others = self.slots.sum_of_others(scale, default).index_select(0, self.edge_of_state)
         rest = q.index_select(0, boxes.state_of_rest)
         here = segment_total(rest, boxes.box_of_rest, len(boxes.factor), semiring)
@@ -109,7 +109,7 @@ class SparseTensors(KindTensors):
             ahead.index_select(0, self.edge_of_state),
         )
         for part, state in zip(parts, states, strict=True):
-            said.append(part + others.index_select(0, state))
+            sent.append(part + others.index_select(0, state))
             to.append(state)
 
     def _before(self, values: Tensor, semiring: Semiring) -> Tensor:

@@ -77,7 +77,7 @@ class FactorTree:
         return roots
 
     def sum_of_others(self, leaves: Tensor, roots: Tensor) -> Tensor:
-        """Return [n, ..] the sum of all other leaves of the row, and of what comes to the root; -inf stays -inf."""
+        """Return [n, ..] the sum of all other leaves of the row and of the value at the root; -inf stays -inf."""
         zero = leaves.new_zeros(1, *leaves.shape[1:])
         return self.down(self.up(leaves, zero, torch.add), roots, zero, torch.add)
 

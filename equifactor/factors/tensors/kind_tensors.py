@@ -31,9 +31,8 @@ class KindTensors(ABC):
         self.num_factors, self.num_edges = group.num_factors, len(group.card)
         self.num_states = int(group.card.sum())
         cards = set(group.card.tolist())
-        self.card = (
-            cards.pop() if len(cards) == 1 else None
-        )  # The number of states of every edge, if it is the same for all.
+        # The number of states of every edge, None if edges differ.
+        self.card = cards.pop() if len(cards) == 1 else None
         self.first_value = self.index(group.value_ptr[:-1])  # [N]
         self.factor_of_edge = self.index(row_of(group.edge_ptr))  # [e]
         state_ptr = ptr_of(group.card)
@@ -55,22 +54,22 @@ class KindTensors(ABC):
     def messages(
         self, values: Float[Tensor, " t *H"], q: Float[Tensor, " s *H"], semiring: Semiring
     ) -> Float[Tensor, " s *H"]:
-        """Return outgoing log messages from incoming ones; give these scaled, as sums of large logs lose digits."""
+        """Return outgoing log messages from incoming ones, which must be scaled: sums of large logs lose digits."""
 
     @abstractmethod
     def log_scores(self, values: Float[Tensor, " t"], states: Int[Tensor, "A e"]) -> Float[Tensor, "A N"]:
         """Return log values of the factors at A assignments of states to their edges."""
 
     def totals(self, values: Float[Tensor, " t"], q: Float[Tensor, " s"], semiring: Semiring) -> Float[Tensor, " N"]:
-        """Return the sum (or the maximum, never too low) over all assignments of each factor, messages taken in."""
+        """Return the sum (or the maximum, never too low) over all assignments of each factor, messages included."""
         met = (q + self.messages(values, q, semiring)).index_select(0, self.state_of_first)
         return segment_total(met, self.factor_of_first, self.num_factors, semiring)
 
     def given(self, values: FloatArray | None, fixed: bool) -> KindTensors:
         """Return the same factors, for these log values [t]; None if they may not be read.
 
-        A kind whose messages are cheaper for some values, such as a count that is level from some number on, returns an
-        object that relies on them. With `fixed` no gradient in the log values is asked for.
+        A kind whose messages are cheaper for some values, such as a count whose values are equal from some number on,
+        returns an object that relies on them. With `fixed` no gradient in the log values is asked for.
         """
         return self
 

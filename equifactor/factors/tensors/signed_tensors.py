@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SignedTensors(KindTensors):
-    """Kinds over binary variables that each hold in the state that their sign says."""
+    """Kinds over binary variables; the sign of a variable is the state in which it holds."""
 
     signs: Tensor  # [e]
 
@@ -38,7 +38,7 @@ class SignedTensors(KindTensors):
 
 
 def some_of_two(semiring: Semiring) -> Join:
-    """Return how two pairs (none, some) [n, 2, ..] are joined: none of either, or some of one."""
+    """Return the function that joins two pairs (none, some) [n, 2, ..]: none of either, or some of one."""
 
     def join(a: Tensor, b: Tensor) -> Tensor:
         some = plus(a[:, 1] + total(b, 1, semiring), a[:, 0] + b[:, 1], semiring)
@@ -48,7 +48,10 @@ def some_of_two(semiring: Semiring) -> Join:
 
 
 def none_or_some(semiring: Semiring) -> Join:
-    """Return what is sent to one of two pairs (none, some), from what both receive and what the other one holds."""
+    """Return the function that computes the message to one of two joined pairs (none, some).
+
+    Its arguments are the message to both pairs and the value of the other pair.
+    """
 
     def give(out: Tensor, b: Tensor) -> Tensor:
         return torch.stack((total(out + b, 1, semiring), out[:, 1] + total(b, 1, semiring)), dim=1)

@@ -47,12 +47,12 @@ class StructuredTensors:
     ) -> Float[Tensor, " s *H"]:
         """Return log messages of the group, right up to a constant per edge.
 
-        What is received is scaled edge by edge to a sum (or a largest entry) of 1: sums of a thousand large logs would
-        lose digits, and a constant does not matter to a message.
+        Received messages are scaled edge by edge to a sum (or a largest entry) of 1, because sums of a thousand large
+        logs would lose digits. A constant does not matter to a message.
 
         Args:
             log_phi: the log values of all factors.
-            msg_vf: what all factors receive.
+            msg_vf: the messages that all factors receive.
             semiring: of the messages.
             first: the number of the edge state that `msg_vf` begins with.
             scaled_by: the semiring of the scale, that of the messages unless stated; messages of both semirings are
@@ -74,7 +74,7 @@ class StructuredTensors:
         return self.kind.normalized(values, semiring)
 
     def _shifted(self, messages: Tensor, first: int, semiring: Semiring) -> tuple[Tensor, Tensor]:
-        """Return [s, ..] what the group receives, less the sum or the largest entry [e, ..] of each edge, and these."""
+        """Return the messages [s, ..] to the group, minus their sum or maximum on each edge [e, ..], and the latter."""
         states = self.group.states
         q = messages[states.start - first : states.stop - first]
         top = self.kind.over_states(q.detach(), semiring)

@@ -20,9 +20,9 @@ def variable_log_beliefs(g: Flat, msg_fv: Float[Tensor, " S"]) -> Float[Tensor, 
 
 
 def probabilities(g: Flat, log_b_v: Float[Tensor, " X"]) -> Float[Tensor, " X"]:
-    """Normalised beliefs; all zero for a variable without any possible state.
+    """Return normalised beliefs; all zero for a variable without any possible state.
 
-    They are scaled outside the log: single precision has no digits left behind the point of a log of -10^5.
+    They are scaled outside the log: in single precision, a log of -10^5 has few digits left behind the point.
     """
     top = finite(segment_max(log_b_v.detach(), g.var_of_state, g.num_vars))
     weight = (log_b_v - top.index_select(0, g.var_of_state)).exp()

@@ -1,4 +1,4 @@
-"""One step of belief propagation, as tensor operations (Eq. 2 and 3 of the paper's background)."""
+"""One step of belief propagation, as tensor operations (Eq. 2 and 3 of [Sun21])."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def marginalize_tables(
     semiring: Semiring = "sum",
     kinds: Sequence[StructuredTensors] | None = None,
 ) -> Float[Tensor, " S"]:
-    """Normalised factor-to-variable messages: reduce `log_phi + sum_{j != i} m_{j->a}` over the others' states.
+    """Return normalised factor-to-variable messages: `log_phi + sum_{j != i} m_{j->a}` reduced over the others' states.
 
-    `kinds` are the `structured_of` the graph, for callers with many steps to go.
+    `kinds` is `structured_of(g)`, which callers with many steps compute once.
     """
     blocks = [_normalized(b, semiring).reshape(-1) for b in _reduced(g.groups, g.log_phi, msg_vf, semiring)]
     for own in structured_of(g) if kinds is None else kinds:
@@ -82,8 +82,8 @@ def _reduced(
 ) -> Iterator[Float[Tensor, " F D *H"]]:
     """Yield one block per group and slot.
 
-    Slot after slot is absorbed into the table and reduced, so the first reduction touches T entries, the next
-    T/d: about 2T work for all k messages of a factor instead of k T, and nothing is ever subtracted.
+    Slot after slot is absorbed into the table and reduced, so the first reduction touches T entries, the next T/d. All
+    k messages of a factor take about 2T work instead of k T, and nothing is ever subtracted.
     """
     for group in groups:
         arity = len(group.shape)

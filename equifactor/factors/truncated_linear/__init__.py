@@ -23,8 +23,8 @@ class TruncatedLinear(LabelPair):
     """`exp(-min(slope * |x - y|, limit))` over two variables whose states are places on a line.
 
     Args:
-        slope: what a step of one state costs, 0 or more.
-        limit: what no distance exceeds, 0 or more; infinite for no limit.
+        slope: the cost of a distance of one state, 0 or more.
+        limit: the largest cost of any distance, 0 or more; infinite for no limit.
         labels: the position of each state for each of the two variables, if it is not the state number.
 
     Examples:
@@ -73,7 +73,7 @@ class TruncatedLinear(LabelPair):
 
     @classmethod
     def values_of_labels(cls, log_values: FloatArray, first: IntArray, second: IntArray) -> FloatArray:
-        """Return the cost of the distance, at most the limit, negative."""
+        """Return minus the cost of the distance, which is at most the limit."""
         return np.maximum(log_values[:, 0] * np.abs(first - second), log_values[:, 1])
 
     @classmethod

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Messages and expected logs of truncated linear factors, each O(d) for d states.
 
-What is left out of a sum is never subtracted from it. `places` holds the states of a variable by growing label; see
+Messages never subtract a term from a sum. `places` holds the states of a variable by growing label; see
 `label_kernels`.
 """
 
@@ -39,11 +39,12 @@ def _linear_message(m, d, m_from, d_from, slope, limit, labels, places, word, w_
 def _from_one_side(
     m, d, m_from, d_from, slope, limit, labels, places, word, w_from, side, scratch, q, out, is_max
 ):  # fmt: skip
-    """Add what comes from the labels below (side 1, with the equal ones) or above (side -1).
+    """Add the part of the message that comes from labels below or equal (side 1), or from labels above (side -1).
 
-    The states in reach of x form a window that moves along with x: those that enter are summed up in `back`, those that
-    leave were summed up from the other end, in scratch, when `back` was emptied into it. Beyond the window, `far` sums
-    up what has left it. A term carries slope * its label, which the distance from x completes.
+    The states in reach of x form a window that moves along with x. States that enter it are summed up in `back`. When
+    the states in scratch have all left, the window is summed up again from its end, into scratch, and `back` is
+    emptied. `far` sums up the states that have left. A term carries slope * its label, which the distance from x
+    completes.
     """
     low, high, split = 0, 0, 0  # the window are numbers low to high - 1; those from split on are in `back`
     back, far = NEG_INF, NEG_INF

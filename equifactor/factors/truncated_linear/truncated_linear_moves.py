@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def truncated_linear_moves(rows: FactorRows) -> MoveRows:
-    """Return the moves of truncated linear factors. Without a limit the largest distance gives one, so none is zero."""
+    """Return the moves of truncated linear factors.
+
+    Without a limit, the cost of the largest distance becomes the limit, so that no value is zero.
+    """
     part = labelled_moves(rows)
     part.low, part.high = -TruncatedLinear.log_ranges(rows), np.zeros(rows.num_factors)
     part.values = np.stack((rows.log_values[::2], np.maximum(rows.log_values[1::2], part.low)), axis=1).ravel()

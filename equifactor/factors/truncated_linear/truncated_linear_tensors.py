@@ -48,7 +48,7 @@ class TruncatedLinearTensors(LabelTensors):
         return plus(plus(near_below, near_above, semiring), far, semiring)
 
     def log_scores(self, values: Tensor, states: Tensor) -> Tensor:
-        """Return the cost of the distance, at most the limit, negative."""
+        """Return minus the cost of the distance, which is at most the limit."""
         label = self.both_labels(states)
         slope, limit = values.reshape(-1, 2).unbind(1)
         return torch.maximum(slope * (label[:, :, 0] - label[:, :, 1]).abs().to(values.dtype), limit)
@@ -57,7 +57,7 @@ class TruncatedLinearTensors(LabelTensors):
         """Return [s] where the labels in reach of each state begin, pass it and end, in the other variable's order.
 
         At the border of reach both values are the same, so that rounding there does not matter. Channels scale slope
-        and limit alike, and the first one that is not 0 tells.
+        and limit alike, so the channel of the steepest slope decides for all.
         """
         if slope.ndim > 1:
             best = slope.detach().abs().argmax(1, keepdim=True)

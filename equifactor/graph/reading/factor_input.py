@@ -76,7 +76,7 @@ def structure_of(variables: Variables, scopes: ArrayLike, scope_ptr: ArrayLike |
     card, names, states = inputs.read_variables(variables)
     scope_vars = _array(scopes, "scopes")
     if scope_ptr is None:
-        if scope_vars.shape == (0,):  # no factors, whatever their arity
+        if scope_vars.shape == (0,):  # no factors, of any arity
             scope_vars = scope_vars.reshape(0, 1)
         if scope_vars.ndim != 2:
             raise ModelError(
@@ -93,7 +93,7 @@ def structure_of(variables: Variables, scopes: ArrayLike, scope_ptr: ArrayLike |
 
 
 def flat_tables(structure: Structure, phi: ArrayLike) -> FloatArray:
-    """Return all tables [T] one after the other; they are given so, or as [F, d1, .., dk] if they have one shape."""
+    """Return all tables [T] one after the other, from this form or from [F, d1, .., dk] if they have one shape."""
     try:
         values = inputs.as_numbers(phi)
     except ValueError as error:
@@ -123,7 +123,7 @@ def _equal_rows(structure: Structure) -> bool:
 def _array(values: ArrayLike, name: str) -> IntArray:
     try:
         return np.asarray(values)
-    except Exception:  # rows of different lengths, or whatever a foreign object raises when it is asked for numbers
+    except Exception:  # rows of different lengths, or any error of a foreign object that is asked for numbers
         raise ModelError(
             f"{name} must be an array of whole numbers, found {brief(values)}. Pass scopes of several lengths flat, "
             "with scope_ptr."

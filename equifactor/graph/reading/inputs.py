@@ -40,7 +40,7 @@ def read_variables(variables: Variables) -> tuple[ArrayLike, Names, StateNames]:
         return _read_named(variables)
     try:
         card = np.asarray(list(variables) if isinstance(variables, Iterator) else variables)
-    except Exception:  # rows of different lengths, or whatever a foreign object raises when it is asked for numbers
+    except Exception:  # rows of different lengths, or any error of a foreign object that is asked for numbers
         card = np.zeros((0, 0))
     if card.ndim != 1:
         raise ModelError(
@@ -174,7 +174,7 @@ def as_numbers(value: object) -> FloatArray:
         array = np.asarray(value)
     except MemoryError:
         raise
-    except Exception as error:  # whatever a foreign object raises when numpy asks it for its numbers
+    except Exception as error:  # a foreign object may raise any error when numpy asks it for numbers
         ragged = isinstance(value, (list, tuple)) and "inhomogeneous" in str(error)
         raise ValueError("its rows have different lengths" if ragged else _first_line(error)) from None
     if array.dtype == object:
@@ -239,5 +239,5 @@ def read_potentials(table_ptr: IntArray, phi: ArrayLike, log: bool, first: int =
 
 
 def _is_whole(value: object) -> bool:
-    # Time spans are integers to numpy.
+    # A time span is an integer type of numpy.
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))

@@ -1,8 +1,8 @@
 """Readers of observed states by number or name; a value with two meanings is refused, never guessed.
 
-Text is a name, and a whole number counts the states (or variables) from 0. Where names are numbers themselves, such as
-the states "1" and "2", or words for true and false, as in TRUE and FALSE, a whole number could be meant either way and
-is refused unless both ways agree.
+Text is a name, and a whole number counts the states (or variables) from 0. Some names are numbers themselves, such as
+the states "1" and "2", or words for true and false, such as TRUE and FALSE. A whole number could then mean a place or a
+name, and it is refused unless both give the same state.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Evidence, Variable
 
 
+# The numbers that words for true and false stand for, in upper or lower case.
 _TRUTH = {
     "true": 1,
     "false": 0,
@@ -39,16 +40,15 @@ _TRUTH = {
     "f": 0,
     "y": 1,
     "n": 0,
-}  # Words for 1 and 0, in any case.
-_MISSING_TYPES = frozenset(
-    ("NAType", "NaTType")
-)  # The types of missing values in pandas, by name, so that pandas is not imported.
+}
+# The names of the types of missing values in pandas. Names are compared, so that pandas is not imported.
+_MISSING_TYPES = frozenset(("NAType", "NaTType"))
 
 
 class StateNumbers(dict[int, int]):
-    """Observed states by variable, both counted from 0: from `FactorGraph.evidence` or an evidence file, not typed.
+    """Observed states by variable, both counted from 0, from `FactorGraph.evidence` or an evidence file.
 
-    `FactorGraph.condition` takes its numbers for numbers also where names of variables or states look like them.
+    `FactorGraph.condition` reads them as numbers also where names of variables or states look like numbers.
     """
 
 
@@ -118,11 +118,11 @@ def is_unobserved(given: object, value: object) -> bool:
 def state_number(structure: Structure, variable: int, state: object) -> int:
     """Return the number of a variable's state, given as the user types it.
 
-    Text is the exact name of a state. A whole number, also one such as 1.0, counts from 0. Where a state name is a
-    number other than its own place, or a word for true (1) or false (0) at another place, the number must be a name
-    that cannot be another place; other numbers are refused. True and False are the states with these names, which
-    pandas reads from a file in lower and upper case. For two states without names they are 1 and 0. Otherwise they
-    are refused.
+    Text is the exact name of a state. A whole number such as 1 or 1.0 counts from 0. This is ambiguous if a state name
+    is a number other than its own place, or a word for true (1) or false (0) at another place. A number is then read as
+    a name if the state of that name is at this place, or if no state is. Other numbers are refused. True and False are
+    the states with these names, in lower or upper case, as pandas reads them from a file. For two states without names
+    they are 1 and 0. Otherwise they are refused.
     """
     label, names = structure.variable_name(variable), _state_names(structure, variable)
     have = f"its states are {listed(names)}" if names else f"it has {_numbered_states(structure, variable)}"
@@ -169,7 +169,7 @@ def is_place(number: Any, card: int) -> bool:
 
 
 def place_by_name(names: tuple[str, ...], number: Any) -> int | None:
-    """Return the place of the only name that is this number, such as "1" or "01" for 1.0; None without one."""
+    """Return the place of the name that is this number, such as "1" or "01" for 1.0; None unless there is one only."""
     equal = [k for k, name in enumerate(names) if finite_number(name) == number]
     return equal[0] if len(equal) == 1 else None
 
@@ -215,7 +215,7 @@ def read_assignments(structure: Structure, assignments: ArrayLike) -> IntArray:
     wanted = f"An assignment must have one state for each of the {structure.num_vars} variables"
     try:
         x = np.asarray(assignments)
-    except Exception as error:  # whatever a foreign object raises when numpy asks it for its numbers
+    except Exception as error:  # a foreign object may raise any error when numpy asks it for numbers
         ragged = isinstance(error, ValueError)
         raise ModelError(f"{wanted}, found {'rows of different lengths' if ragged else brief(assignments)}.") from None
     if x.ndim not in (1, 2) or x.shape[-1] != structure.num_vars:
@@ -267,8 +267,14 @@ def _numbered_states(structure: Structure, variable: int) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def names_agree(names: tuple[str, ...]) -> bool:
-    """Return whether every name that is a number, or a word for 1 or 0, is at its own place."""
-    return all(_TRUTH.get(name.lower(), finite_number(name)) in (None, x) for x, name in enumerate(names))
+    """Return whether every name that is a number, or a word for 1 or 0, is at its own place.
+
+    A single letter is such a word only beside a word for the opposite: F is false beside T, but not beside A or M.
+    """
+    words = [name.lower() for name in names]
+    meant = {_TRUTH[word] for word in words if word in _TRUTH}
+    truth = _TRUTH if len(meant) == 2 else {word: value for word, value in _TRUTH.items() if len(word) > 1}
+    return all(truth.get(word, finite_number(word)) in (None, x) for x, word in enumerate(words))
 
 
 def _numbers_of_row(structure: Structure, row: np.ndarray) -> StateNumbers:

@@ -1,6 +1,6 @@
 """Readers of rows of observed states: data to learn from, and many sets of evidence on one graph.
 
-They come as columns by name (a frame, or a file), as arrays of state numbers, or as mappings by name.
+Rows come as columns by name (a frame, or a file), as arrays of state numbers, or as mappings by name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
 
-_MISSING_TEXT = frozenset(
-    ("", "NaN", "nan", "NA", "N/A", "None", "null", "?")
-)  # Missing values in files, unless a state has this name.
+# The texts that mark a missing value in a file, unless a state has this name.
+_MISSING_TEXT = frozenset(("", "NaN", "nan", "NA", "N/A", "None", "null", "?"))
 _SMALL_RANGE = 2**16  # Whole numbers in a range below this are counted instead of sorted. Chosen by hand.
 _WANTED = "Evidence sets must be a list of mappings from variable to state, a data frame with a column per variable, or"
 
@@ -70,11 +69,11 @@ def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
     values = column.values
     if column.texts is not None:
         return values, list(column.texts)
-    if hasattr(values, "cat"):  # a categorical column of pandas has counted them already
+    if hasattr(values, "cat"):  # a categorical column of pandas is factorised already
         return np.asarray(values.cat.codes, np.int64), list(values.cat.categories)
     if getattr(getattr(values, "dtype", None), "kind", "") in "biuf" and hasattr(values, "__array__"):
         array = np.asarray(values)
-        if array.dtype.kind in "biuf":  # and not numbers of pandas that may be missing
+        if array.dtype.kind in "biuf":  # pandas numbers that may be missing become an array of objects
             return _factorised_numbers(array)
     if hasattr(values, "factorize"):
         if values.dtype != object:  # Text of pandas takes twice the time.
@@ -93,7 +92,7 @@ def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
 
 
 def _factorised_numbers(array: np.ndarray) -> tuple[IntArray, list[Any]]:
-    """Return what `_factorised` does, for numbers; small whole numbers need no sorting."""
+    """Do the same as `_factorised` for an array of numbers; small whole numbers need no sorting."""
     if array.dtype.kind in "iu" and len(array):
         low, high = int(array.min()), int(array.max())
         if high - low < _SMALL_RANGE:
@@ -105,7 +104,7 @@ def _factorised_numbers(array: np.ndarray) -> tuple[IntArray, list[Any]]:
 
 
 def _check_types(column: Column, values: Sequence[Any]) -> None:
-    """Refuse True beside 1, which are equal to Python and may be different states to the user."""
+    """Refuse True and 1 in one column: Python treats them as equal, and the user may mean different states."""
     types = set(map(type, values))
     if bool in types and types & {int, float}:
         raise ModelError(
@@ -131,7 +130,7 @@ def _reader_of(s: Structure, variable: int, values: list[Any]) -> Callable[[Stru
 
 
 def _state(s: Structure, variable: int, value: Any) -> int:
-    """Return the state of a value in memory, -1 where it is missing; read as evidence is."""
+    """Return the state of a value in memory by the rules of evidence, -1 where the value is missing."""
     if is_missing(value) or (isinstance(value, str) and value == ""):
         return -1
     return state_number(s, variable, value)
@@ -202,7 +201,7 @@ def read_columns(s: Structure, columns: list[Column], count: int = 0) -> IntArra
 
 
 def _variable(s: Structure, column: Column) -> int:
-    """Return the variable of a column, named as evidence is; in files numbers are text as well."""
+    """Return the variable of a column by the rules of evidence; files hold the numbers of variables as text."""
     name = column.name
     if isinstance(name, str) and s.variable_names is None and name.isascii() and name.isdigit() and len(name) < 18:
         name = int(name)

@@ -1,4 +1,4 @@
-"""Belief propagation in place of elimination, for a CRF whose elimination does not fit the memory."""
+"""Belief propagation in place of elimination, for a CRF whose elimination does not fit into memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BPEngine:
         self._compiled: dict[tuple[int, torch.device, torch.dtype], tuple[FlatGraph[Tensor], Tensor]] = {}
 
     def sums(self, log_phi: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return ln Z [B], probabilities of states [B, X] and log values [B, T], and last change of messages [B]."""
+        """Return ln Z [B], the probabilities of states [B, X] and of table entries [B, T], and the last changes [B]."""
         exact_numbers(log_phi)
         if log_phi.dtype not in (torch.float32, torch.float64):
             return tuple(t.to(log_phi.dtype) for t in self.sums(log_phi.float()))  # type: ignore[return-value]

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.kernels.segments import finite
 from equifactor.learning.crf.chain_layer import best_paths, chain_sums
+
+MOST_STATES = 2**14  # States of a variable: the transitions of more would take gigabytes. Chosen by hand.
 
 
 class ChainCRF(nn.Module):
     """Sequences of T labels with d states: score(y) = start(y_1) + sum_t e_t(y_t) + sum_t A(y_t, y_t+1) + end(y_T).
 
-    The emissions e [B, T, d] come from any network; start [d], end [d] and the transitions A [d, d], from row to
-    column, are parameters of this module. Inference is exact by forward-backward: the gradient of ln Z is the
-    marginals, which take one pass forward and one backward, and the marginals are differentiable too. An impossible
-    transition is `-inf` in `crf.transitions.data`, which training does not change; values and gradients do not become
+    The emissions e [B, T, d] come from any network. The parameters of this module are start [d], end [d] and the
+    transitions A [d, d] from row to column. Inference is exact by forward-backward. The gradient of ln Z is the
+    marginals, which take one pass forward and one pass backward. The marginals are differentiable too. An impossible
+    transition is `-inf` in `crf.transitions.data`. Training does not change it, and values and gradients do not become
     NaN. The module works with `torch.compile`, `torch.func.vmap` and `torch.func.grad`, on CPU and GPU, in every
-    floating type (on the CPU it computes in float64).
+    floating type (on the CPU, sums are computed in float64).
 
     Args:
         num_states: d, the number of labels.
@@ -40,10 +43,14 @@ class ChainCRF(nn.Module):
 
     def __init__(self, num_states: int, *, boundaries: bool = True) -> None:
         super().__init__()
-        if not hasattr(num_states, "__index__") or num_states < 1:
+        if not isinstance(num_states, (int, np.integer)) or num_states < 1:
             raise OptionError(
-                f"The number of states of a chain must be a whole number of at least 1, found {num_states!r}."
+                f"The number of states of a chain must be a whole number of at least 1, found {brief(num_states)}."
             )
+        if num_states > MOST_STATES:
+            raise OptionError(f"The number of states of a chain must be at most {MOST_STATES}, found {num_states}.")
+        if not isinstance(boundaries, (bool, np.bool_)):
+            raise OptionError(f"boundaries must be True or False, found {brief(boundaries)}.")
         self.num_states = num_states
         self.transitions = nn.Parameter(torch.zeros(num_states, num_states))
         self.start = nn.Parameter(torch.zeros(num_states)) if boundaries else None
@@ -116,6 +123,9 @@ class ChainCRF(nn.Module):
         d = self.num_states
         if not isinstance(emissions, Tensor):
             raise ModelError(f"emissions must be a tensor of shape [B, T, {d}], found {type(emissions).__name__}.")
+        for name, given in (("mask", mask), ("transitions", transitions)):
+            if given is not None and not isinstance(given, Tensor):
+                raise ModelError(f"{name} must be a tensor or None, found {brief(given)}.")
         if emissions.ndim != 3 or emissions.shape[2] != d or not emissions.shape[1]:
             raise ModelError(
                 f"emissions must have shape [B, T, {d}] with T at least 1, found {tuple(emissions.shape)}."
@@ -144,6 +154,8 @@ class ChainCRF(nn.Module):
         return emissions.to(kind), a.to(kind), lengths
 
     def _labels(self, tags: Tensor, emissions: Tensor, lengths: Tensor) -> Tensor:
+        if not isinstance(tags, Tensor):
+            raise ModelError(f"tags must be a tensor, found {brief(tags)}.")
         if tags.shape != emissions.shape[:2]:
             found = tuple(tags.shape)
             raise ModelError(f"tags must have shape {tuple(emissions.shape[:2])}, like the emissions, found {found}.")
@@ -170,7 +182,7 @@ def _lengths(mask: Tensor, shape: tuple[int, int]) -> Tensor:
 
 
 def seen(wrong: Any) -> bool:
-    """Return whether any entry is true; False on a GPU, where looking would wait, and within a torch transform."""
+    """Return whether any entry is true. Return False on a GPU, where reading would wait, and in a torch transform."""
     if torch.compiler.is_compiling() or wrong.device.type != "cpu":
         return False
     try:

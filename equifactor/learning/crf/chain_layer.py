@@ -26,7 +26,7 @@ def chain_sums(
     """Return ln Z [B], probabilities of states [B, T, d] and of pairs of neighbours [B, T-1 or 1, d, d].
 
     Args:
-        emissions: log potentials [B, T, d], including those of the start and the end of chains.
+        emissions: log potentials [B, T, d], including the potentials of the start and the end of chains.
         transitions: log potentials [B or 1, T-1 or 1, d, d]. If all places share them, the probabilities of pairs are
             summed over the places.
         lengths: [B] of each chain, 1 to T; places beyond the end are ignored and have probability 0.
@@ -39,7 +39,7 @@ def chain_sums(
 
 
 def best_paths(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the best log score [B] and its states [B, T]; states beyond the end of a chain repeat the last one."""
+    """Return the best log score [B] and its states [B, T]; beyond the end of a chain its last state is repeated."""
     tables = _as_graph(working(emissions), working(transitions), lengths)
     score, states = _plan_of_chain(*emissions.shape[1:]).best(tables)
     return score.to(emissions.dtype), states.T
@@ -131,11 +131,11 @@ def _changes(
 ) -> tuple[Tensor, Tensor]:
     """Return the derivatives [B, T, d] and [B, T-1 or 1, d, d] of sum(to_states * states + to_pairs * pairs)."""
     if emissions.device.type == "cpu":
-        return _changes_forth_and_back(emissions, transitions, lengths, to_states, to_pairs)
+        return _changes_by_recursion(emissions, transitions, lengths, to_states, to_pairs)
     return _changes_eliminated(emissions, transitions, lengths, to_states, to_pairs)
 
 
-def _changes_forth_and_back(
+def _changes_by_recursion(
     emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
 ) -> tuple[Tensor, Tensor]:
     from equifactor.learning.crf.forward_backward_kernels import marginal_changes
@@ -207,7 +207,7 @@ def _changes_vmap(
     return rows_apart(info, *_changes(e, a, n, u, w))
 
 
-if hasattr(_sums, "register_vmap"):  # torch 2.4 has no such rules, and raises an error when vmap meets the operation.
+if hasattr(_sums, "register_vmap"):  # torch 2.4 has no rules for vmap, and raises an error if vmap meets the operation.
     _sums.register_vmap(_sums_vmap)
     _changes.register_vmap(_changes_vmap)
 

@@ -51,8 +51,8 @@ def joined(blocks: tuple[FactorBlock, ...], potentials: tuple[Tensor, ...]) -> t
 
     Args:
         blocks: the blocks of the structure.
-        potentials: a tensor for each block that broadcasts to [.., F, *shape]: [.., F, *shape] itself, or `shape` alone
-            for tables that all factors share; or one tensor [.., T] for all.
+        potentials: a tensor [.., F, *shape] for each block, or a tensor of shape `shape` for a block whose factors
+            share one table; or one tensor [.., T] for all blocks.
     """
     total = sum(block.size for block in blocks)
     if len(potentials) == 1 and len(blocks) != 1 and potentials[0].ndim and potentials[0].shape[-1] == total:
@@ -82,7 +82,7 @@ def common_shape(*shapes: torch.Size) -> torch.Size:
 
 
 def _leading(n: int, block: FactorBlock, tensor: Tensor) -> torch.Size:
-    """Return the axes of a tensor before those of its block."""
+    """Return the axes of a tensor before the axes of its block."""
     own = len(block.shape)
     wanted = (block.count, *block.shape)
     tail = tuple(tensor.shape[max(0, tensor.ndim - own - 1) :])

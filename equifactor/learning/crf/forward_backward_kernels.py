@@ -1,10 +1,13 @@
 # mypy: ignore-errors
 """Forward-backward on a batch of chains.
 
-Symbols: alpha_t(j) = ln of the sum over all beginnings that end in state j at place t, beta_t(i) = ln of the sum over
-all endings after state i at place t. Both are kept as logs. A step multiplies by transitions that were exponentiated
-once, with each column scaled to a largest entry of 1, so that it takes d exponentials instead of d^2. A sum below SAFE
-may have lost its largest terms to underflow, and is computed again in logs, to the same precision.
+Symbols:
+alpha_t(j) = ln of the sum over all beginnings that end in state j at place t
+beta_t(i) = ln of the sum over all endings after state i at place t
+
+Transitions are exponentiated once, with each column scaled to a largest entry of 1. So a step takes d exponentials
+instead of d^2. A sum below SAFE may have lost its largest terms to underflow, and is computed again in logs, to the
+same precision.
 """
 
 import math
@@ -23,8 +26,8 @@ def forward_backward(emissions, transitions, lengths, with_marginals, log_z, p, 
     """Compute sums over all paths of chains.
 
     emissions [B, T, d] and transitions [B or 1, T-1 or 1, d, d] are logs, and lengths [B] are at least 1. The kernel
-    fills log_z [B] and, if wanted, the probabilities p [B, T, d], zero beyond the end of a chain, and the probabilities
-    of neighbours, pairs [B, T-1 or 1, d, d]. Pairs are summed over all places if all places share the transitions.
+    fills log_z [B]. If wanted, it also fills the probabilities p [B, T, d] of states, which are zero beyond the end of
+    a chain, and pairs [B, T-1 or 1, d, d] of neighbours. Pairs are summed over all places that share transitions.
     """
     batch, places, d = emissions.shape
     alpha = np.empty((places, d))
@@ -73,9 +76,8 @@ def forward_backward(emissions, transitions, lengths, with_marginals, log_z, p, 
             t_ = t if transitions.shape[1] > 1 else 0
             A, E, c, q = transitions[b_, t_], scaled[b_, t_], top[b_, t_], pairs[b, t_]
             for j in range(d):
-                inner[j] = (
-                    beta[j] + emissions[b, t + 1, j]
-                )  # ln of the sum over all endings from state j at place t + 1 on
+                # ln of the sum over all endings from state j at place t + 1 on
+                inner[j] = beta[j] + emissions[b, t + 1, j]
                 total[j] = inner[j] + c[j]
             largest = _exponentials(total, weight)
             for i in range(d):
@@ -102,9 +104,9 @@ def forward_backward(emissions, transitions, lengths, with_marginals, log_z, p, 
 def marginal_changes(emissions, transitions, lengths, u, v, of_states, of_pairs):
     """Compute the changes of the probabilities when the logs change along u [B, T, d] and v [B, T-1 or 1, d, d].
 
-    These are the same recursions, in logs throughout, together with the change of every alpha, beta and ln Z: the
-    change of a log sum is the mean of the changes of its terms. The changes of states and pairs are added to of_states
-    and of_pairs, which have the shapes of u and v.
+    The recursions are those of `forward_backward`, in logs throughout. They also compute the change of every alpha,
+    beta and ln Z. The change of a log sum is the weighted mean of the changes of its terms. The changes of states and
+    pairs are added to of_states and of_pairs, which have the shapes of u and v.
     """
     batch, places, d = emissions.shape
     alpha, alpha_moved = np.empty((places, d)), np.zeros((places, d))
@@ -157,7 +159,7 @@ def _log_sum(x, x_moved, y, y_moved):
 
 @fast_kernel
 def _scale_columns(A, E, top):
-    """Set E[i, j] = exp(A[i, j] - top[j]), with top[j] the largest entry of column j, or 0 if all are -inf."""
+    """Set E[i, j] = exp(A[i, j] - top[j]); top[j] is the largest entry of column j, or 0 if that entry is -inf."""
     d = len(A)
     for j in range(d):
         top[j] = NEG_INF

@@ -1,4 +1,4 @@
-"""A conditional random field on any graph: the module has the structure, and any network gives the potentials."""
+"""A conditional random field on any graph: the module holds the structure, and any network computes the potentials."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from equifactor.base.errors import ModelError, OptionError, SolveError
+from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph import FactorGraph
 from equifactor.kernels.pointers import picked
 from equifactor.kernels.segments import finite
 from equifactor.learning.crf.bp_sums import BPEngine
-from equifactor.learning.crf.chain_crf import ChainCRF, seen
+from equifactor.learning.crf.chain_crf import MOST_STATES, ChainCRF, seen
 from equifactor.learning.crf.factor_blocks import apart, blocks_of, common_shape, entry_indices, joined
 from equifactor.learning.crf.plan_layer import PlanEngine, plan_sums, working
 from equifactor.questions.solve import solve
@@ -28,7 +28,7 @@ class CRFAnswer(NamedTuple):
     """The result of `CRF.infer`; all fields but the last two are differentiable."""
 
     log_z: Tensor  # [*B]; with belief propagation the Bethe estimate
-    marginals: Tensor  # [*B, V, d]; for a variable with fewer than d states the others have probability 0
+    marginals: Tensor  # [*B, V, d]; states that a variable does not have get probability 0
     factor_marginals: tuple[Tensor, ...]  # [*B, F, *shape] for each block of factors
     exact: bool
     change: Tensor | None  # [*B] the last change of the messages of belief propagation; None if exact
@@ -37,13 +37,13 @@ class CRFAnswer(NamedTuple):
 class CRF(nn.Module):
     """p(x) = exp(sum_a theta_a(x_a)) / Z for log potentials theta of any batch shape, on one structure.
 
-    Inference is exact if elimination fits the memory: one pass up and one pass down along a plan give ln Z and all
+    Inference is exact if elimination fits into memory: one pass up and one pass down along a plan give ln Z and all
     marginals. The marginals are the gradient of ln Z, and their own gradients are exact too. Otherwise belief
     propagation runs until its messages converge, with the gradients of the fixed point. Its results are estimates, and
     `infer(..).change` tells whether it converged. `crf.engine` and `print(crf)` tell which engine is used.
 
-    Potentials are one tensor for each block of consecutive tables of one shape, as `crf.blocks` lists them, each with
-    any leading batch axes. For a grid these are unaries [B, V, d] and pairs [B, E, d, d], [E, d, d], or [d, d] if all
+    Potentials are one tensor for each block of consecutive tables of one shape, with any leading batch axes.
+    `crf.blocks` lists the blocks. A grid takes unaries [B, V, d], and pairs [B, E, d, d], [E, d, d], or [d, d] if all
     pairs share one table. `-inf` is an exact zero. Structured factors (`Parity`, `Clause`, ..) keep the values that
     they have in the graph.
 
@@ -89,8 +89,10 @@ class CRF(nn.Module):
         damping: float = 0.3,
     ) -> None:
         super().__init__()
-        if engine not in get_args(Engine):
-            raise OptionError(f"CRF: engine must be one of {', '.join(get_args(Engine))}, found {engine!r}.")
+        if not isinstance(engine, str) or engine not in get_args(Engine):
+            raise OptionError(f"CRF: engine must be one of {', '.join(get_args(Engine))}, found {brief(engine)}.")
+        if not isinstance(memory_limit, (int, float)) or not memory_limit >= 0:
+            raise OptionError(f"CRF: memory_limit must be a number of GiB of at least 0, found {brief(memory_limit)}.")
         if not isinstance(graph, FactorGraph):
             raise ModelError(f"CRF needs a FactorGraph, found {type(graph).__name__}.")
         if graph.observed is not None:
@@ -103,8 +105,8 @@ class CRF(nn.Module):
         self.graph = graph
         tables = np.flatnonzero(s.is_table)
         self.blocks = blocks_of(s, tables)
-        self._steps: PlanEngine | BPEngine
-        self._steps = _plan_engine(graph, engine, memory_limit) or BPEngine(graph, iterations, damping)
+        self._summation: PlanEngine | BPEngine
+        self._summation = _plan_engine(graph, engine, memory_limit) or BPEngine(graph, iterations, damping)
         for name, array in zip(("first", "variable", "stride"), entry_indices(s, tables), strict=True):
             self.register_buffer(f"_{name}", torch.from_numpy(array), persistent=False)
         width = int(s.card.max(initial=1))
@@ -127,6 +129,9 @@ class CRF(nn.Module):
 
         Horizontal pairs come first, row by row from left to right, then vertical pairs row by row.
         """
+        for name, given in (("rows", rows), ("columns", columns)):
+            _check_count(name, given)
+        _check_count("The number of pixels", rows * columns)
         pixel = np.arange(rows * columns).reshape(rows, columns)
         across = np.stack((pixel[:, :-1].ravel(), pixel[:, 1:].ravel()), 1)
         down = np.stack((pixel[:-1].ravel(), pixel[1:].ravel()), 1)
@@ -135,8 +140,16 @@ class CRF(nn.Module):
     @classmethod
     def pairs(cls, variables: int, edges: Iterable[tuple[int, int]], states: int, **options: object) -> CRF:
         """Return a CRF with a factor for each variable [V, d], then a factor for each pair in `edges` [E, d, d]."""
+        _check_count("variables", variables)
+        _check_count("states", states, MOST_STATES)
         unary, pair = np.ones(states), np.ones((states, states))
-        factors = [([v], unary) for v in range(variables)] + [([int(i), int(j)], pair) for i, j in edges]
+        try:
+            both = [[int(i), int(j)] for i, j in edges]
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"edges must be pairs of variables such as [(0, 1), (1, 2)], found {brief(edges)}."
+            ) from None
+        factors = [([v], unary) for v in range(variables)] + [(scope, pair) for scope in both]
         return cls(FactorGraph([states] * variables, factors), **options)  # type: ignore[arg-type]
 
     @staticmethod
@@ -147,14 +160,14 @@ class CRF(nn.Module):
     @property
     def engine(self) -> str:
         """`exact`, or `bp` for belief propagation."""
-        return "exact" if isinstance(self._steps, PlanEngine) else "bp"
+        return "exact" if isinstance(self._summation, PlanEngine) else "bp"
 
     def forward(self, *potentials: Tensor, states: Tensor) -> Tensor:
         """Return the log likelihood [*B] of assignments, as `log_likelihood` does."""
         return self.log_likelihood(*potentials, states=states)
 
     def log_likelihood(self, *potentials: Tensor, states: Tensor) -> Tensor:
-        """Return ln p(states) [*B] for states [*B, V]: the log score minus ln Z, or its Bethe estimate."""
+        """Return ln p(states) [*B] for states [*B, V]: the log score minus ln Z or the Bethe estimate of ln Z."""
         log_phi, batch = joined(self.blocks, potentials)
         log_z = self._sums(log_phi)[0].reshape(batch)
         return self.log_score(*potentials, states=states) - finite(log_z)
@@ -207,12 +220,12 @@ class CRF(nn.Module):
         """Return a most probable assignment [*B, V] of each row.
 
         The assignment is optimal if inference is exact. Otherwise a `solver` of the package finds it within
-        `time_limit` seconds for the whole batch, and it may not be optimal: `solve(graph, "MAP", solver)` also returns
-        a bound.
+        `time_limit` seconds for the whole batch, and the assignment may not be optimal. `solve(graph, "MAP", solver)`
+        also returns a bound.
         """
         log_phi, batch = joined(self.blocks, potentials)
-        if isinstance(self._steps, PlanEngine) and not self._others:
-            states = self._steps.batch.best(working(log_phi).T.contiguous())[1].T
+        if isinstance(self._summation, PlanEngine) and not self._others:
+            states = self._summation.batch.best(working(log_phi).T.contiguous())[1].T
         else:
             rows = self._all_values(log_phi).double().cpu().numpy()
             graphs = [self.graph.with_potentials(row, log=True) for row in rows]
@@ -225,7 +238,7 @@ class CRF(nn.Module):
     def extra_repr(self) -> str:
         """Return the text that `print` shows."""
         blocks = ", ".join(map(str, self.blocks)) or "none"
-        return f"{self.graph.num_vars} variables, potentials {blocks}, {_words(self._steps)}"
+        return f"{self.graph.num_vars} variables, potentials {blocks}, {_words(self._summation)}"
 
     def _all_values(self, log_phi: Tensor) -> Tensor:
         """Return the log values [B, T] of all factors: tables from `log_phi`, structured factors from the graph."""
@@ -234,12 +247,12 @@ class CRF(nn.Module):
         return self._own.to(log_phi).expand(len(log_phi), -1).index_copy(1, self._entries, log_phi)
 
     def _sums(self, log_phi: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        if isinstance(self._steps, BPEngine):
-            log_z, states, entries, change = self._steps.sums(self._all_values(log_phi))
+        if isinstance(self._summation, BPEngine):
+            log_z, states, entries, change = self._summation.sums(self._all_values(log_phi))
             return log_z, states, entries.index_select(1, self._entries), change
         if self._others:  # Tables that replace structured factors come last.
             log_phi = torch.cat((log_phi, self._lowered.to(log_phi).expand(len(log_phi), -1)), 1)
-        log_z, states, entries = plan_sums(self._steps, log_phi)
+        log_z, states, entries = plan_sums(self._summation, log_phi)
         return log_z, states[:, : len(self._place)], entries[:, : len(self._entries)], None
 
 
@@ -256,19 +269,25 @@ def _counts(card: Tensor) -> str:
     return f"{low} states" if low == high else f"{low} to {high} states"
 
 
+def _check_count(name: str, given: object, most: int = 2**27) -> None:
+    """Raise `OptionError` unless a number is a whole number from 1 to `most`."""
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or not 1 <= given <= most:
+        raise OptionError(f"CRF: {name} must be a whole number from 1 to {most}, found {brief(given)}.")
+
+
 def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEngine | None:
     """Return the elimination if it is wanted and fits, otherwise None."""
     if wanted == "bp":
         return None
-    steps = plan_structure(lower(graph).graph, memory_limit)
-    if steps.fits(memory_limit):
-        return PlanEngine(steps)
+    plan = plan_structure(lower(graph).graph, memory_limit)
+    if plan.fits(memory_limit):
+        return PlanEngine(plan)
     if wanted == "exact":
-        raise SolveError(f"{steps.excess(memory_limit)} Raise memory_limit, or use engine='bp'.")
+        raise SolveError(f"{plan.excess(memory_limit)} Raise memory_limit, or use engine='bp'.")
     return None
 
 
-def _words(steps: PlanEngine | BPEngine) -> str:
-    if isinstance(steps, PlanEngine):
-        return f"exact: width {steps.steps.width}"
-    return f"belief propagation: at most {steps.iterations} steps"
+def _words(engine: PlanEngine | BPEngine) -> str:
+    if isinstance(engine, PlanEngine):
+        return f"exact: width {engine.plan.width}"
+    return f"belief propagation: at most {engine.iterations} steps"

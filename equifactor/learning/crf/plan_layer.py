@@ -1,8 +1,8 @@
 """Sums along an elimination plan as a torch operation: ln Z and all marginals, differentiable twice.
 
-The derivative of ln Z with respect to a log table is the marginal of the factor, so a pass up and a pass down give
-value and gradient, and autograd records no intermediate steps. The derivative of the marginals, for losses on them and
-for Hessians, is one more such pass along a direction (`TorchBatch.run` with tangents).
+The derivative of ln Z with respect to a log table is the marginal of the factor. So a pass up and a pass down give the
+value and the gradient, and autograd records no intermediate steps. Losses on marginals and Hessians need the derivative
+of the marginals. It takes one more pass up and down, along a direction (`TorchBatch.run` with tangents).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 class PlanEngine:
     """One plan in the engines for CPU and GPU; the torch operations refer to it by a number."""
 
-    def __init__(self, steps: Plan) -> None:
-        self.steps = steps
-        self.sums = FactorSums(steps)
-        self.batch = TorchBatch(steps)
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.sums = FactorSums(plan)
+        self.batch = TorchBatch(plan)
         self.number = 1 + max(_ENGINES.keys(), default=0)
         _ENGINES[self.number] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PlanEngine, (self.steps,)
+        return PlanEngine, (self.plan,)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PlanEngine:
         return self  # The engine is immutable.
@@ -44,7 +44,7 @@ _ENGINES: WeakValueDictionary[int, PlanEngine] = WeakValueDictionary()
 def plan_sums(engine: PlanEngine, log_phi: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return ln Z [B], probabilities of all states [B, X] and of all table entries [B, T] for log tables [B, T].
 
-    All of them are differentiable, and ln Z twice.
+    All results are differentiable, and ln Z is differentiable twice.
     """
     answer: tuple[Tensor, Tensor, Tensor] = _PlanSums.apply(log_phi, engine.number)  # type: ignore[no-untyped-call]
     return answer
@@ -113,7 +113,7 @@ def rows_together(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) 
 
 
 def rows_apart(info: Any, *tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-    """Return answers in which the axis of vmap is the first one again."""
+    """Return answers in which the axis of vmap is the first axis again."""
     return tuple(t.reshape(info.batch_size, -1, *t.shape[1:]) for t in tensors), (0,) * len(tensors)
 
 
@@ -126,7 +126,7 @@ def _changes_vmap(info: Any, in_dims: Any, log_phi: Tensor, states: Tensor, entr
     return answer, axis
 
 
-if hasattr(_sums, "register_vmap"):  # torch 2.4 has no such rules, and raises an error when vmap meets the operation.
+if hasattr(_sums, "register_vmap"):  # torch 2.4 has no rules for vmap, and raises an error if vmap meets the operation.
     _sums.register_vmap(_sums_vmap)
     _changes.register_vmap(_changes_vmap)
 

@@ -2,8 +2,8 @@
 """Sums over the missing values of a row, by enumerating every completion.
 
 Missing variables that share a factor form a component. Components are independent given the rest of the row, so each
-component is enumerated by itself, with the factors that touch it. Successive completions mostly differ in one variable,
-so that only the factors of that variable move to another entry.
+component is enumerated by itself, with the factors that touch it. At least half of the completions differ from the one
+before in a single variable, so that only the factors of that variable move to another entry.
 """
 
 import math

@@ -24,7 +24,7 @@ Prior = float | Literal["k2", "bdeu", "none"] | None
 
 @dataclass(frozen=True, eq=False)
 class ConditionalTables:
-    """The table entries that are learned, that form one distribution, and that are shared.
+    """The conditional tables of a network: which entries are learned, form one distribution, or are shared.
 
     A *row* of a table is the distribution of the child for one configuration of the parents.
     """
@@ -52,7 +52,7 @@ class ConditionalTables:
             a = next((a for a in group if families.slot[a] != families.slot[group[0]]), -1)
             if a >= 0:
                 raise OptionError(
-                    f"Tied factors must have their child at the same place of their scopes, but it is at place "
+                    f"Tied factors must have their child at the same place of their scopes. The child is at place "
                     f"{families.slot[a]} in factor {a} and at place {families.slot[group[0]]} in factor {group[0]}."
                 )
         entries = [
@@ -76,14 +76,12 @@ class ConditionalTables:
 
     @cached_property
     def _rows(self) -> tuple[IntArray, IntArray]:
-        """[T] the row of each entry, rows counted over all tables; and [R] the number of entries of each row."""
+        """[T] the row of each entry, counted over all tables, and [R] the number of entries of each row."""
         s = self.graph.structure
         is_table = np.zeros(s.num_factors, bool)
         is_table[self.free] = True
         size = np.diff(s.table_ptr)
-        card = np.where(
-            is_table, self._child_card, 1
-        )  # In a factor that is not learned, every entry is a row of its own.
+        card = np.where(is_table, self._child_card, 1)  # Every entry of a factor that is not learned is a separate row.
         stride = np.where(is_table, s.stride[s.scope_ptr[:-1] + self.families.slot], 1)
         first = ptr_of(size // card)
         a = row_of(s.table_ptr)
@@ -93,7 +91,7 @@ class ConditionalTables:
         return row, np.repeat(card, size // card)
 
     def about_kept(self, fixed: frozenset[int]) -> str:
-        """Return a sentence about structured factors that are not learned although not fixed, or empty text."""
+        """Return a sentence about structured factors that are neither learned nor fixed, or an empty text."""
         kinds = self.graph.structure.kinds
         kept = [] if kinds is None else sorted(set(np.flatnonzero(kinds.kind).tolist()) - fixed)
         if not kept or kinds is None:
@@ -116,7 +114,7 @@ class ConditionalTables:
     # ---- tables from counts -----------------------------------------------------------------------------
 
     def shared(self, counts: FloatArray) -> FloatArray:
-        """Return the counts, with the counts of tied factors summed in each of them."""
+        """Return the counts [T]. Tied factors all get the sum of their counts."""
         if not self.tied:
             return counts
         counts = counts.copy()
@@ -125,7 +123,7 @@ class ConditionalTables:
         return counts
 
     def row_sums(self, values: FloatArray) -> FloatArray:
-        """Return the sum [R] over each row of learned tables; an entry of another factor is a row of its own."""
+        """Return the sum [R] over each row of learned tables; every entry of another factor is a separate row."""
         row, size = self._rows
         return np.bincount(row, values, len(size)).astype(float)
 
@@ -145,7 +143,7 @@ class ConditionalTables:
         """Return the log tables [T] that expected counts [T] and the prior make most probable.
 
         Args:
-            counts: [T] of all entries, not summed over tied factors.
+            counts: [T] the counts of all entries, not summed over tied factors.
             prior: see `prior`.
             before: [T] the log tables under which the counts were expected.
         """
@@ -188,10 +186,10 @@ def _check_fixed(graph: FactorGraph, a: int, slot: int) -> None:
     child = s.variable_name(int(s.scope(a)[slot]))
     if not isinstance(factor, np.ndarray) and factor.child_slot == slot:
         return
-    sums = np.exp(graph.log_table(a)).sum(axis=slot)  # of a dense table, or of a structured factor with a small one
+    sums = np.exp(graph.log_table(a)).sum(axis=slot)  # The dense table of a structured factor must be small.
     if np.any(np.abs(sums - 1.0) > ROUNDING):
         raise ModelError(
-            f"Factor {a} is not learned, so it must be the distribution of {child}, which has no other factor. Its "
-            f"values do not sum to 1 over {child}.",
+            f"Factor {a} is not learned, so it must be the distribution of its child {child}. The values of the factor "
+            f"do not sum to 1 over {child}.",
             factor=a,
         )

@@ -23,10 +23,10 @@ PRIOR_HELP = "equivalent sample size, spread evenly over each table (bdeu is 1);
 
 @dataclass(frozen=True, kw_only=True)
 class CountsFit(FitMethod):
-    """The most probable tables given complete rows: `(n(x, parents) + prior) / (n(parents) + prior of the row)`.
+    """Tables of relative frequencies in complete rows: `(n(x, parents) + prior) / (n(parents) + prior of the row)`.
 
-    With independent Dirichlet priors on the rows of all tables this is the posterior mean. Without a prior it is the
-    maximum-likelihood estimate. Cost O(N E).
+    With independent Dirichlet priors on the rows of all tables, these are the posterior means. Without a prior, they
+    are the maximum-likelihood estimates. The cost is O(N E).
     """
 
     name: ClassVar[str] = "counts"
@@ -35,7 +35,7 @@ class CountsFit(FitMethod):
     prior: float | Literal["k2", "bdeu", "none"] | None = option(1.0, PRIOR_HELP, low=0.0)
 
     def fit(self, graph: FactorGraph, data: DataRows, context: FitContext) -> Fitted:
-        """Count and divide."""
+        """Count the table entries in the rows, and divide by the sums over each distribution."""
         if not data.is_complete:
             row, variable = (int(k) for k in np.argwhere(data.is_missing)[0])
             raise ModelError(

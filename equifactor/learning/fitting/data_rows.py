@@ -65,7 +65,7 @@ class DataRows:
 
     @cached_property
     def merged(self) -> DataRows:
-        """The distinct rows, each with the total weight of the rows equal to it."""
+        """The distinct rows, each with the total weight of all rows equal to it."""
         small = np.ascontiguousarray(self.states, np.int32 if self.states.max(initial=0) > 2**15 - 1 else np.int16)
         if not small.shape[1]:
             return DataRows(self.states[:1], np.array([self.weights.sum()]))
@@ -161,6 +161,6 @@ def _check_hidden(graph: FactorGraph, rows: DataRows, hidden: Iterable[Variable]
         raise ModelError(f"Variable {name(min(wanted - found))} is listed in hidden, but the data have values of it.")
     if found - wanted:
         raise ModelError(
-            f"Variable {name(min(found - wanted))} has no values in the data and is not listed in hidden. List it, or "
-            "give its column."
+            f"Variable {name(min(found - wanted))} has no values in the data and is not listed in hidden. List the "
+            "variable in hidden, or give its column."
         )

@@ -16,7 +16,7 @@ _TABLES = ("log_phi", "leader", "best")
 
 @dataclass
 class EmProgress:
-    """The state of a run. Starts are tried one after the other for a few iterations; the best one then continues."""
+    """The state of a run. Each start is tried for a few iterations. The best start then continues."""
 
     start: int = 0  # The number of the present start.
     is_final: bool = False  # Whether the starts have been compared.
@@ -51,7 +51,7 @@ class EmProgress:
         return cls(**{**values, **tables})
 
     def end_start(self) -> None:
-        """End a start; its tables lead if its objective is the highest so far."""
+        """End a start. Its tables become the leader if its objective is the highest so far."""
         if self.objective > self.leader_objective:
             self.leader, self.leader_objective = self.log_phi, self.objective
             self.leader_iteration = self.iteration

@@ -1,4 +1,4 @@
-"""Start values of EM: counts of the rows that have the values, and noise for hidden variables."""
+"""Start values of EM: counts of the rows that have all values of a scope, and noise for hidden variables."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def start_tables(cpts: ConditionalTables, data: DataRows, seed: int, run: int) -
 
     A table without hidden variables starts at the counts of the rows in which its whole scope was seen. A table with
     hidden variables starts at the counts over the rest of its scope, the same for all hidden states, times noise.
-    Without noise, all hidden states would be equal, and EM would never tell them apart. Runs after the first have noise
-    in all tables with missing values.
+    Without noise, all hidden states would be equal, and EM would never tell them apart. Runs after the first also have
+    noise in all other tables with missing values.
     """
     rng = np.random.default_rng([seed, 2, run])
     s = cpts.graph.structure
-    unseen = data.states.copy(order="F")
-    unseen[:, data.hidden] = 0
-    counts = table_counts(s, cpts.free, DataRows(unseen, data.weights))
+    states = data.states.copy(order="F")
+    states[:, data.hidden] = 0
+    counts = table_counts(s, cpts.free, DataRows(states, data.weights))
     for a in cpts.free.tolist():
         scope = s.scope(a)
         if not data.has_gaps[scope].any():

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
 
-_CHUNK_STEPS = 1e8  # The number of steps between two looks at the clock, about 0.2 s.
+_CHUNK_STEPS = 1e8  # The number of steps between two checks of the clock, about 0.2 s.
 
 
 class EnumeratedExpectation:
-    """Exact expectations given rows whose missing values have few completions; prepared once.
+    """Exact expectations for rows whose missing values have few completions. The rows are prepared once.
 
     Args:
         structure: a structure of dense tables only.
@@ -28,17 +28,15 @@ class EnumeratedExpectation:
         self._structure = structure
         self._states = np.ascontiguousarray(states)
         self._scopes = tuple(completion_scopes(structure))
-        self.largest = np.empty(
-            len(states)
-        )  # [N] number of completions of the largest component of missing values in each row
-        self.steps = np.empty(len(states))  # [N] about the number of entries that are read
+        self.largest = np.empty(len(states))  # [N] completions of the largest component of missing values of each row
+        self.steps = np.empty(len(states))  # [N] about the number of entries that are read for each row
         if len(states):
             from equifactor.learning.fitting.completion_kernels import measure_rows
 
             measure_rows(self._states, self._scopes, tuple(completion_work(structure, 1)), self.largest, self.steps)
 
     def of_rows(self, rows: IntArray) -> EnumeratedExpectation:
-        """Return the same for some rows."""
+        """Return the expectations of some of the rows."""
         return EnumeratedExpectation(self._structure, self._states[rows])
 
     def counts(

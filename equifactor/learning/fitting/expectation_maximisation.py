@@ -32,10 +32,10 @@ _SAVE_EVERY = 10.0  # The number of seconds between two checkpoints. Chosen by h
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectationMaximisation(FitMethod):
-    """Alternate between expected counts under the present tables and the tables that these counts make most probable.
+    """EM: alternate between expected counts under the present tables and the tables most probable given these counts.
 
-    The objective is the log-likelihood plus the log density of the prior. It never falls, which every iteration checks.
-    EM may end in a local optimum; of several random starts, the best one after ten iterations continues.
+    The objective is the log-likelihood plus the log density of the prior. Every iteration checks that the objective
+    does not fall. EM may end in a local optimum. Of several random starts, the best after ten iterations continues.
     """
 
     name: ClassVar[str] = "em"
@@ -59,7 +59,7 @@ class ExpectationMaximisation(FitMethod):
     )
 
     def fit(self, graph: FactorGraph, data: DataRows, context: FitContext) -> Fitted:
-        """Try the starts, then run the best one to the end."""
+        """Try the starts, then run the best start to the end."""
         dense, structured = as_tables(graph, context.fixed)
         cpts = ConditionalTables.of(dense, context, self.name, structured)
         found = self._fit(cpts, data, context)

@@ -1,8 +1,9 @@
 """Expected counts of all rows of data, block by block.
 
-Variables that have a value in every row separate the others into *blocks*: variables with gaps that share factors. The
-sum over missing values is a product of sums over the blocks, and rows that agree on a block and its neighbours are
-merged there. So a hidden variable in a large network costs only its neighbourhood, and often a few hundred rows.
+A *block* is a set of variables with gaps that share factors. Variables that have a value in every row separate the
+blocks. The sum over missing values is a product of sums over the blocks. Rows that agree on a block and its neighbours
+are merged in that block. So the cost of a hidden variable in a large network depends only on its neighbourhood, and
+often on a few hundred distinct rows.
 """
 
 from __future__ import annotations
@@ -62,11 +63,11 @@ class BlockExpectation:
         ]
 
     def counts(self, log_phi: FloatArray, clock: Clock | None = None) -> tuple[FloatArray, float] | None:
-        """Return the expected counts [T] over all rows, and their log-likelihood; None if the clock stops it.
+        """Return the expected counts [T] over all rows, and the log-likelihood of the rows; None if the clock stops it.
 
         Args:
             log_phi: [T] the log tables of the graph.
-            clock: the clock that may stop it.
+            clock: the clock that may stop the computation.
 
         Raises `ModelError` with the number of a row that has probability zero.
         """
@@ -86,7 +87,7 @@ class BlockExpectation:
         return counts, log_likelihood
 
     def mean_log_score(self, log_phi: FloatArray, clock: Clock | None = None) -> float | None:
-        """Return the mean over rows of the log of the sum of all scores that agree with it; -inf if a sum is zero."""
+        """Return the mean over rows of ln (sum of the scores of all completions of the row); -inf if a sum is zero."""
         total = self._score(log_phi)
         for block in self._blocks:
             log_p = block.log_scores(log_phi, clock)
@@ -106,7 +107,7 @@ class BlockExpectation:
         return scores
 
     def _zero_row(self, log_phi: FloatArray) -> int:
-        """Return a row for which a factor is zero whose whole scope has values."""
+        """Return a row for which a factor without missing values in its scope is zero."""
         s = self.graph.structure
         for a, code, _ in table_codes(s, self._tables, self.data):
             zero = np.isneginf(log_phi[s.table_ptr[a] + code])
@@ -119,7 +120,7 @@ def _impossible(row: int) -> ModelError:
     """Return the error for a row that has probability zero, which no step of EM can change."""
     return ModelError(
         f"data, row {row}: the row has probability zero for all learned tables. A factor that is not learned excludes "
-        "it, or a zero in the tables of the structure from which EM starts."
+        "it, or a zero in the tables from which EM starts excludes it."
     )
 
 
@@ -128,7 +129,7 @@ class _Part:
     """Some factors of a graph as a separate graph."""
 
     graph: FactorGraph
-    variables: IntArray  # [v] their numbers in the whole graph
+    variables: IntArray  # [v] the numbers of its variables in the whole graph
     entries: IntArray  # [t] the places of its log values in the whole graph
 
 
@@ -143,7 +144,7 @@ def _part_of(graph: FactorGraph, factors: IntArray) -> _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Variables with gaps that share factors, these factors, and the distinct rows over their scopes."""
+    """A block: variables with gaps, the factors that they share, and the distinct rows over their scopes."""
 
     part: _Part
     rows: DataRows  # [n, v] first the enumerated rows, then the eliminated rows

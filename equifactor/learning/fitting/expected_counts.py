@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ExactExpectation:
-    """Exact expectations given rows, planned once; only the tables change between two calls.
+    """Exact expectations of rows by elimination. The plan is made once; only the tables change between two calls.
 
     Args:
         graph: the model. Structured factors are not learned.
@@ -43,7 +43,7 @@ class ExactExpectation:
             log_phi: [T] the log tables of the graph.
             states: [N, V] the rows, -1 for a missing value.
             weights: [N] the weights of the rows.
-            clock: the clock that may stop it.
+            clock: the clock that may stop the computation.
         """
         expected, log_p = self._with(log_phi).expected_factors(self._padded(states), weights, clock=clock)
         return None if len(log_p) < len(states) else (self._lowered.of_tables(expected), log_p)

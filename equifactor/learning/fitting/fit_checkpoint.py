@@ -1,4 +1,4 @@
-"""The progress of a fit in a file, from which a run can continue: arrays and plain values, never code."""
+"""Checkpoints: the progress of a fit in a file from which a run can continue. The file never contains code."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class FitCheckpoint:
             ) from None
         if known != self.identity:
             raise OptionError(
-                f"{self.path}: the checkpoint belongs to a fit with another structure, data, seed or settings. Use the "
-                "same ones, or remove the file to start again."
+                f"{self.path}: the checkpoint belongs to a fit with another structure, data, seed or settings. Repeat "
+                "that fit, or remove the file to start again."
             )
         return values, arrays
 

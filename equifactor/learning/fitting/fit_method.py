@@ -1,4 +1,4 @@
-"""What all methods of fitting share: the context of a run, its result, and the base class of methods."""
+"""Classes that all methods of fitting share: the context of a run, its result, and the base class of methods."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class FitContext(RunContext):
-    """What a fit is given in addition to the graph, the data and the settings of its method."""
+    """The inputs of a fit other than the graph, the data and the settings of its method."""
 
-    validation: DataRows | None = None  # Rows that are not fitted; methods that iterate use them to stop early.
+    validation: DataRows | None = None  # Rows that are not fitted; EM and gradient methods use them to stop early.
     tied: tuple[tuple[int, ...], ...] = ()  # Groups of at least two factors that share one table.
     fixed: frozenset[int] = frozenset()  # Factors that are not learned.
     checkpoint: PathLike | None = None  # A file for the progress; if it exists, the run continues from it.
@@ -89,7 +89,7 @@ class FitMethod(ABC):
     """A method of fitting. Its fields are its settings, made by `option`, and are checked on creation."""
 
     name: ClassVar[str]
-    summary: ClassVar[str]  # One line that says what the method is for.
+    summary: ClassVar[str]  # The purpose of the method in one line.
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -102,7 +102,7 @@ class FitMethod(ABC):
         """Return the graph with potentials that explain the data.
 
         Args:
-            graph: the structure; its potentials are the start if the method uses one, and are otherwise ignored.
+            graph: the structure. Its potentials are ignored unless the method starts from them.
             data: the rows with their weights, -1 for a missing value.
             context: clock, seed, validation, ties and so on.
         """

@@ -55,16 +55,18 @@ def fit(
 
     Args:
         structure: a graph or a model file. Its potentials are ignored, unless the method starts from them.
-        data: rows of observed states: a pandas frame, an array [N, V] of state numbers, a list of dicts, a mapping from
+        data: rows of observed states. A pandas frame, an array [N, V] of state numbers, a list of dicts, a mapping from
             variable to column, the result of `sample`, or the path of a `.csv` file. Missing values are NaN, None or
             empty text (-1 in arrays of whole numbers). A variable without a column is hidden. Text is the name of a
             state, and a whole number counts states from 0. Ambiguous values and unknown states are errors.
         method: "counts" or "em" for Bayesian networks; "likelihood", "pseudo-likelihood" or "max-margin" for all
-            graphs; "auto" takes counts for a network with complete data, em for a network with missing values, and
-            likelihood for other graphs. Settings may follow in brackets, as in "em(restarts=3)".
+            graphs. "auto" takes likelihood for a graph that is not a Bayesian network. For a network it takes em if
+            values are missing or a structured factor can be learned, and otherwise counts. Settings may follow in
+            brackets, as in "em(restarts=3)".
         hidden: the variables that have no values on purpose. If given, any other variable without a column is an error.
-        validation: a share of the rows (0.1) to hold out, or separate data. Their likelihood is reported, and methods
-            that iterate stop when it no longer rises.
+        validation: a share of the rows (0.1) to hold out, or separate data. The result reports their likelihood, or
+            for max-margin the share of wrong labels. All iterative methods but max-margin stop when the likelihood no
+            longer rises.
         tied: groups of factors, by number, that share one table.
         fixed: factors, by number, that are not learned.
         seed: the seed of random starts and of the split.
@@ -95,7 +97,7 @@ def fit(
         find=lambda name: method_class(_choose(graph, rows, frozen) if name == "auto" else name),
         what="method of fitting",
     )
-    with clock.catch_interrupt(), bar(progress, f"fit by {wanted.name}", time_limit) as report:
+    with clock.govern(), bar(progress, f"fit by {wanted.name}", time_limit) as report:
         context = FitContext(
             clock=clock, seed=int(seed), validation=held_out, tied=_ties(graph, tied, frozen), fixed=frozen,
             checkpoint=checkpoint, progress=report,

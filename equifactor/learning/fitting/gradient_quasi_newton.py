@@ -13,8 +13,8 @@ from equifactor.kernels.quasi_newton import CurvaturePairs
 
 _PAIRS = 10  # The number of pairs of steps and changes of the gradient that are kept. Chosen by hand.
 _SHRINK = 0.5  # The factor of the step size after a step that gains too little. Chosen by hand.
-_DECREASE = 1e-4  # A step must gain this share of what the slope promises; the usual constant of Armijo's rule.
-_HALVINGS = 40  # After this many shorter steps in a row the descent counts as settled. Chosen by hand.
+_DECREASE = 1e-4  # A step must gain this share of the gain that the slope predicts; the usual value of Armijo's rule.
+_HALVINGS = 40  # The number of shorter steps in a row after which the descent counts as settled. Chosen by hand.
 
 
 class Evaluation(NamedTuple):
@@ -32,13 +32,13 @@ Objective = Callable[[FloatArray], Evaluation | None]
 class QuasiNewton:
     """The complete state of a descent, so that it can be written to a file and continued from it.
 
-    Without L1 these are the steps of L-BFGS. With L1 a step stays in the orthant of its start, so that parameters
-    become exactly zero, and the slope is that of the whole function.
+    Without L1, the steps are the steps of L-BFGS. With L1, a step stays in the orthant of its start, so that parameters
+    become exactly zero. The slope is then the slope of the function with its penalty.
     """
 
     x: FloatArray  # [P] the point
     l1: float = 0.0
-    at: Evaluation | None = None  # The function at that point.
+    at: Evaluation | None = None  # The function at the point.
     pairs: CurvaturePairs = field(default_factory=lambda: CurvaturePairs(_PAIRS))
 
     def total(self, x: FloatArray, at: Evaluation) -> float:
@@ -56,7 +56,7 @@ class QuasiNewton:
         return np.where(self.x > 0.0, right, np.where(self.x < 0.0, left, at_zero))
 
     def advance(self, objective: Objective) -> float | None:
-        """Make one iteration and return how much the function fell.
+        """Make one iteration, and return the decrease of the function.
 
         The result is 0.0 if no step makes the function fall, and None if the objective was stopped.
         """

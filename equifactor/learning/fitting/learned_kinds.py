@@ -1,4 +1,4 @@
-"""Structured factors whose parameters EM learns: as dense tables before the fit, and as they were after it."""
+"""Structured factors whose parameters EM learns: dense tables during the fit, and structured factors again after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def of_learned_kinds(graph: FactorGraph) -> BoolArray:
 
 
 def as_tables(graph: FactorGraph, fixed: frozenset[int]) -> tuple[FactorGraph, tuple[KindLearning, ...]]:
-    """Return the graph with dense tables in place of factors of learned kinds, and those that are learned.
+    """Return the graph with dense tables in place of factors of learned kinds, and the factors that are learned.
 
     A factor that is fixed, or that its kind cannot learn, is not learned. If the tables would be too large, the graph
     is returned unchanged.

@@ -36,7 +36,7 @@ class LearnedParameters:
                 parameter[s.table_ptr[a] : s.table_ptr[a] + size] = parameter[s.table_ptr[group[0]] :][:size]
         used, compact = np.unique(parameter[parameter >= 0], return_inverse=True)
         self.entries: IntArray = np.flatnonzero(parameter >= 0)  # [t] the table entries that are learned
-        self.parameter: IntArray = compact.ravel()  # [t] the parameter of each such entry
+        self.parameter: IntArray = compact.ravel()  # [t] the parameter of each learned entry
         self.size = len(used)  # P
 
     def log_phi(self, theta: FloatArray) -> FloatArray:
@@ -54,7 +54,7 @@ class LearnedParameters:
         return np.bincount(self.parameter, values[self.entries], self.size).astype(float)
 
     def start(self, start: str) -> FloatArray:
-        """Return zeros [P], or the tables of the structure, with a finite value for their zeros."""
+        """Return zeros [P], or the log tables of the structure with a finite number in place of `-inf`."""
         if start == "uniform":
             return np.zeros(self.size)
         theta = np.zeros(self.size)
@@ -62,7 +62,7 @@ class LearnedParameters:
         return theta
 
     def codes(self, states: IntArray) -> list[IntArray]:
-        """Return for each learned factor the entry [N], among all T, of complete rows [N, V]."""
+        """Return for each learned factor the entries [N], counted over all T, of complete rows [N, V]."""
         s = self.graph.structure
         rows = DataRows(states, np.ones(len(states)))
         return [s.table_ptr[a] + code for a, code, _ in table_codes(s, self.factors, rows)]
@@ -85,9 +85,8 @@ class LearnedParameters:
         return FactorGraph(s.card.tolist(), factors, log=True)
 
 
-_LARGE = (
-    30.0  # A zero in the tables of the structure starts at exp(-30), so that parameters are finite. Chosen by hand.
-)
+# A zero in the tables of the structure starts at exp(-30), so that parameters are finite. Chosen by hand.
+_LARGE = 30.0
 
 
 def given_variables(graph: FactorGraph, given: str) -> IntArray:
@@ -96,7 +95,9 @@ def given_variables(graph: FactorGraph, given: str) -> IntArray:
     has_names = graph.structure.variable_names is not None
     wanted = [graph.variable(name if has_names or not name.isdecimal() else int(name)) for name in names]
     if len(set(wanted)) == graph.num_vars:
-        raise OptionError("given names all variables, so that none is left to be explained. Leave out at least one.")
+        raise OptionError(
+            "The setting given names all variables, so that no variable is left to explain. Leave out at least one."
+        )
     return np.unique(np.array(wanted, np.int64))
 
 

@@ -26,9 +26,9 @@ class LikelihoodFit(GradientMethod):
 
     The derivative with respect to a log table entry is the count of the entry in the rows minus its expected count
     under the model. For a conditional model, the expectation is given the values of `given` in each row. Missing values
-    are summed out; without them the problem is convex. Sums are exact if elimination fits the memory. Otherwise belief
-    propagation approximates them, and the message of the result says so. Without regularisation, entries that no row
-    has tend to -inf.
+    are summed out; without them the problem is convex. Sums are exact if elimination fits into memory. Otherwise belief
+    propagation approximates the sums, and the message of the result reports it. Without regularisation, entries that
+    occur in no row tend to -inf.
     """
 
     name: ClassVar[str] = "likelihood"

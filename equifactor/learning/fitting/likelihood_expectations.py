@@ -30,8 +30,9 @@ _SETTLED = 1e-3  # Belief propagation has converged if messages change by less t
 class RowExpectation:
     """One side of the gradient of a likelihood: expected counts and log scores of rows with missing values.
 
-    The sums are exact by blocks of variables, or without any evidence by the sums that `CRF` uses as well. If neither
-    fits the memory (GiB), belief propagation approximates them, and `note` says so.
+    The sums are computed exactly, block by block. Without any evidence they are computed by one elimination, as in
+    `CRF`. If the elimination does not fit `memory_limit` (GiB), belief propagation approximates the sums, and `note`
+    reports it.
     """
 
     def __init__(self, graph: FactorGraph, data: DataRows, memory_limit: float) -> None:
@@ -73,7 +74,8 @@ class _FreeExpectation:
         answer = self._sums.run(self._lowered.with_tables(log_phi)[None])
         if np.isneginf(answer.log_z[0]):
             raise ModelError(
-                "Every assignment of the graph has probability zero: the factors that are not learned exclude all."
+                "Every assignment of the graph has probability zero: the factors that are not learned exclude all "
+                "assignments."
             )
         return self._weight * self._lowered.of_tables(answer.entries[0]), self._weight * float(answer.log_z[0])
 

@@ -1,4 +1,4 @@
-"""Structured support vector machines: tables that score the labels of the data above all others by a margin."""
+"""Structured support vector machines: tables that score the labels of the data above all other labels by a margin."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _CHANGES = 1000  # The largest number of changes of the active planes in an iter
 class MaxMarginFit(FitMethod):
     """min l2/2 |theta|^2 + sum over rows of max_y (share of wrong labels in y + score(y) - score(row)).
 
-    This is a bundle method [Teo10]. The worst labels of all rows, found by MAP problems with the loss in their unaries,
-    give a plane below the function. The next parameters minimise the maximum of all planes. The gap between this lower
-    bound and the function is known in every iteration, and the fit ends when it falls below the tolerance.
+    This is a bundle method [Teo10]. The worst labels of all rows are found by MAP problems with the loss in their
+    unaries. They give a plane below the function. The next parameters minimise the maximum of all planes. The gap
+    between this lower bound and the function is known in every iteration, and the fit ends when the gap falls below the
+    tolerance.
     """
 
     name: ClassVar[str] = "max-margin"
@@ -70,7 +71,7 @@ class MaxMarginFit(FitMethod):
         if context.validation is not None:
             refuse_gaps(graph, context.validation, self.name)
             other = MarginOracle(parameters, context.validation, given, self.solver, self.memory_limit)
-            message += f", and {other.share_wrong(run.best):.2%} of those of the validation rows"
+            message += f", and {other.share_wrong(run.best):.2%} of the labels of the validation rows"
         return Fitted(
             graph=fitted,
             method=self.name,
@@ -117,8 +118,8 @@ class _Bundle:
         """Move to the minimum of the highest plane plus weight |theta|^2 / 2, and return its value.
 
         The dual is max_alpha <b, alpha> - |A^T alpha|^2 / (2 weight) on the simplex. A plane whose derivative exceeds
-        the weighted mean becomes active. The weights of active planes move to the maximum among them, or to the point
-        where the first of them becomes zero. Any weights give a lower bound, so that the gap is always valid.
+        the weighted mean becomes active. The weights of active planes move to their maximum, or to the point where the
+        first weight becomes zero. Any weights give a lower bound, so that the gap is always valid.
         """
         slopes, b = np.array(self.slopes), np.array(self.offsets)
         gram = slopes @ slopes.T / self.weight

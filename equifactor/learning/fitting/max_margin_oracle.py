@@ -25,8 +25,8 @@ _CHUNK_ENTRIES = 2**22  # The number of table entries of the rows that are solve
 class MarginOracle:
     """The MAP problems of all rows: given variables have their values, and every wrong label adds a reward.
 
-    If elimination fits, all rows are solved together and exactly. Otherwise a solver takes them one by one, and its
-    answers may be worse than the optimum, so that a plane is not exact.
+    If elimination fits, all rows are solved together and exactly. Otherwise a solver takes the rows one by one. Its
+    answers may be worse than the optimum, so that a plane may not be exact.
     """
 
     def __init__(
@@ -41,9 +41,8 @@ class MarginOracle:
         self.solver = solver
         s = parameters.graph.structure
         unaries = [([i], np.ones(int(d))) for i, d in enumerate(s.card)]
-        self.graph: FactorGraph = parameters.graph.with_factors(
-            unaries
-        )  # The graph with a unary factor for each variable at the end.
+        # The graph with a unary factor for each variable at the end.
+        self.graph: FactorGraph = parameters.graph.with_factors(unaries)
         self.is_given = np.zeros(s.num_vars, bool)
         self.is_given[given] = True
         self.share = 1.0 / float(np.count_nonzero(~self.is_given))
@@ -62,7 +61,10 @@ class MarginOracle:
             self.solver = f"exact(memory_limit={memory_limit!r})"
 
     def plane(self, theta: FloatArray, clock: Clock) -> tuple[FloatArray, float] | None:
-        """Return slope [P] and offset of a plane that touches the loss per row at theta; None if the clock stops it."""
+        """Return the slope [P] and the offset of a plane that touches the loss per row at theta.
+
+        Return None if the clock stops the computation.
+        """
         worst = self._best(theta, self.share, clock)
         if worst is None:
             return None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class PseudoLikelihoodFit(GradientMethod):
     """The log tables that make every value most probable given all other values of its row [Besag75].
 
-    `sum_rows sum_i ln p(x_i | all other values)` is concave. With the number of rows its maximum tends to the true
+    `sum_rows sum_i ln p(x_i | all other values)` is concave. As the number of rows grows, its maximum tends to the true
     tables. The cost of a step is O(N E d) for any graph, however large its elimination would be. Rows must be complete.
     """
 
@@ -34,7 +34,10 @@ class PseudoLikelihoodFit(GradientMethod):
     memory_limit: float = option(1.0, "GiB for computing the likelihood that is reported at the end", low=0.0)
 
     def fit(self, graph: FactorGraph, data: DataRows, context: FitContext) -> Fitted:
-        """Maximise the pseudo-likelihood, which history and validation hold; the result has likelihoods if possible."""
+        """Maximise the pseudo-likelihood.
+
+        The history holds pseudo-likelihoods. The result holds likelihoods if their sums fit.
+        """
         refuse_gaps(graph, data, self.name)
         parameters = LearnedParameters(graph, context)
         given = given_variables(graph, self.given)

@@ -11,7 +11,7 @@ from equifactor.learning.fitting.conditional_tables import ConditionalTables
 from equifactor.learning.fitting.data_rows import DataRows
 from equifactor.learning.fitting.expected_blocks import BlockExpectation
 
-_NORMALISED = 1e-9  # A table is a distribution if its rows sum to 1 within this. Chosen by hand.
+_NORMALISED = 1e-9  # A table is a distribution if its rows sum to 1 within this tolerance. Chosen by hand.
 
 
 def mean_log_likelihood(graph: FactorGraph, data: DataRows, memory_limit: float = 4.0) -> float:

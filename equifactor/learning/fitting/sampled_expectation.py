@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SAMPLED_ITERATIONS = 120  # The largest number of iterations, of which the last 100 are averaged. Chosen by hand.
 _BURN_IN = 20  # The number of first iterations that are not averaged. Chosen by hand.
-_FALL = 0.8  # Iteration k after these has weight k ** -_FALL; [Delyon99] needs a power between 0.5 and 1.
+_FALL = 0.8  # Iteration k after the burn-in has weight k ** -_FALL; [Delyon99] needs a power between 0.5 and 1.
 
 
 def fit_by_samples(
@@ -48,7 +48,7 @@ def fit_by_samples(
         log_phi: [T] the log tables of the start.
         iterations: the number of iterations.
         context: clock, seed and progress.
-        checkpoint: a file for the tables; if it exists, the run continues from them with new samples.
+        checkpoint: a file for the tables; if it exists, the run continues from its tables with new samples.
     """
     graph = cpts.graph
     progress = EmProgress.load(checkpoint)
@@ -123,9 +123,8 @@ class SampledExpectation:
                 code += step * states[rows, other]
             log_p += log_phi[code[:, None] + stride * np.arange(card)]
         top = log_p.max(axis=1, keepdims=True)
-        log_p[np.isneginf(top[:, 0])] = (
-            0.0  # Zeros of fixed tables exclude all states here; any state may lead to a possible one.
-        )
+        # In these rows, zeros of fixed tables exclude all states; any state may lead to a possible one.
+        log_p[np.isneginf(top[:, 0])] = 0.0
         p = np.cumsum(np.exp(log_p - np.where(np.isneginf(top), 0.0, top)), axis=1)
         states[rows, variable] = (self._rng.random((len(rows), 1)) * p[:, -1:] > p[:, :-1]).sum(axis=1)
 

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def table_codes(s: Structure, factors: IntArray, data: DataRows) -> Iterator[tuple[int, IntArray, BoolArray | None]]:
-    """Yield for each factor, a dense table, its number and the entry [n] of each row with all values of its scope.
+    """Yield for each dense table its number, and the entry [n] of each row that has all values of its scope.
 
-    The third item is a mask [N] of these rows, or None for all rows. The loop over factors runs in Python; with tens of
-    thousands of rows its own cost is small.
+    The third item is a mask [N] of these rows, or None for all rows. The loop over factors runs in Python; its own cost
+    is small with tens of thousands of rows.
     """
     for a in factors.tolist():
         scope = s.scope(a)
@@ -31,7 +31,7 @@ def table_codes(s: Structure, factors: IntArray, data: DataRows) -> Iterator[tup
 
 
 def table_counts(s: Structure, factors: IntArray, data: DataRows) -> FloatArray:
-    """Return how often [T] each entry of some tables occurs in rows with all values of its scope; 0 for others."""
+    """Return how often [T] each entry of some tables occurs in rows with all values of its scope; 0 elsewhere."""
     found = np.zeros(s.num_entries)
     unit = bool(np.all(data.weights == 1.0))
     for a, code, seen in table_codes(s, factors, data):

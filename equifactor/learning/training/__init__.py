@@ -1,10 +1,10 @@
 """Training of learned models: `train(kind, data, task)`, or `equifactor train`. Torch is imported on the first call.
 
 trainer.py            the function `train`                      training_settings.py  every setting of a run
-data_sources.py       graphs from folders, files, generators    targets.py            their exact answers, cached
-data_split.py         training and validation graphs            batches.py            their batches on the device
+data_sources.py       graphs from folders, files, generators    targets.py            the targets of the graphs
+data_split.py         training and validation graphs            batches.py            batches on the device
 compiled_batches.py   batches compiled once, filled often       objective.py          network and loss as one module
-losses.py             what is minimised                         validate.py           measures on held-out graphs
+losses.py             the losses that are minimised             validate.py           measures on held-out graphs
 training_loop.py      epochs, validation, early stopping        run_files.py          the log and the checkpoint
 capture.py            a gradient step as one CUDA graph         processes.py          several processes
 training_log.py       the record of a run, epoch by epoch

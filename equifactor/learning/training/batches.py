@@ -45,7 +45,7 @@ class Dataset:
         Args:
             graphs: the graphs, of any structures.
             targets: the target of each graph: marginals [X] of its free variables, or one best score [1].
-            weights: [N] the weight of each graph, relative to their mean; None for equal weights.
+            weights: [N] the weight of each graph, relative to the mean weight; None for equal weights.
             device: where the batches are made.
             dtype: the float type of potentials, targets and weights.
             batch_states: the largest number of edge states in a batch; 0 for no limit.
@@ -81,8 +81,8 @@ class Dataset:
         """Return the batches of one pass, shuffled if a generator is given.
 
         Full batches hold one structure each and fill a compiled batch on the device. The remaining graphs of all
-        structures are mixed. A batch has fewer graphs if more would exceed `batch_states`. With `fixed`, each batch
-        repeats the structures of an earlier batch, and only the graphs that fill it are drawn again.
+        structures are mixed. A batch has fewer graphs if more graphs would exceed `batch_states`. With `fixed`, each
+        batch repeats the structures of an earlier batch, and only the graphs that fill it are drawn again.
         """
         if self.fixed:
             plans = [plan for batch in self._all_fixed(batch_size) for plan in batch.plans(rng)]
@@ -114,7 +114,7 @@ class Dataset:
         if plan.compiled is not None and world == 1:
             return plan.compiled.fill(torch.tensor(plan.rows, device=self.device))
         mine = plan.indices[rank::world]
-        # With fewer graphs than processes, a process without a graph takes the first one with weight 0.
+        # With fewer graphs than processes, a process without a graph takes the first graph with weight 0.
         indices = mine if len(mine) else plan.indices[:1]
         where: dict[str, Any] = {"device": self.device, "dtype": self.torch_dtype}
         flat = compile([self.graphs[n] for n in indices]).to(self.device, self.dtype)

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from equifactor.learning.training.compiled_batches import Batch, CompiledBatch
 
-# Number of runs before the first capture, for the allocator and lazily compiled kernels. Later captures need one run.
-# Chosen by hand.
+# The number of runs before the first capture, for the allocator and lazily compiled kernels. Later captures need one
+# run. Chosen by hand.
 _WARM_UP = 3
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.learning.training.batches import Dataset
 
-_MANY_SHAPES = 4  # Structures with tables of more shapes than this share batches with each other. Chosen by hand.
+# Structures whose tables have more than this number of shapes share batches with each other. Chosen by hand.
+_MANY_SHAPES = 4
 
 
 class Batch(NamedTuple):
@@ -31,7 +32,7 @@ class Batch(NamedTuple):
 
 
 class GraphStack:
-    """All graphs of one structure, their tables and targets stacked on the device."""
+    """All graphs of one structure. Their tables and targets are stacked on the device."""
 
     def __init__(self, data: Dataset, members: IntArray) -> None:
         graphs, targets = data.graphs, data.targets
@@ -45,7 +46,7 @@ class GraphStack:
 
 
 class CompiledBatch:
-    """A compiled batch with `counts` graphs of each of some stacks, whose potentials `fill` sets."""
+    """A compiled batch with `counts[k]` graphs of `stacks[k]`. The method `fill` sets their potentials."""
 
     def __init__(self, stacks: Sequence[GraphStack], counts: Sequence[int], device: str, dtype: str) -> None:
         flat = compile([stack.first for stack, n in zip(stacks, counts, strict=True) for _ in range(n)])
@@ -102,10 +103,10 @@ class FixedBatch:
 def compose(
     stacks: Sequence[GraphStack], batch_size: int, batch_states: int
 ) -> list[tuple[list[GraphStack], list[int]]]:
-    """Return the stacks that share a batch, and how many graphs of each it takes.
+    """Return the stacks of each batch, and the number of graphs that the batch takes from each stack.
 
     All tables of one shape are processed in one operation, so structures with the same few shapes share batches,
-    smaller structures first. Structures with zeros, which slow a batch down, have their own batches.
+    smaller structures first. Structures with zeros slow a batch down, and share batches only with each other.
     """
     classes: dict[Any, list[GraphStack]] = defaultdict(list)
     for stack in stacks:

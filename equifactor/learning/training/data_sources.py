@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from equifactor.base.errors import EquifactorError, OptionError, brief
 from equifactor.base.options import choices, did_you_mean, parse_value
 from equifactor.graph.factor_graph import FactorGraph
@@ -37,7 +39,7 @@ def read_source(data: Any, seed: int = 0) -> Source:
     """
     if isinstance(data, (str, Path)):
         return _from_text(str(data), seed)
-    if not isinstance(data, (FactorGraph, Iterable)):
+    if not isinstance(data, (FactorGraph, Iterable)) or getattr(data, "ndim", 1) == 0:
         raise OptionError(f"Training data must be graphs, a folder, or a generator as text; found {brief(data)}.")
     items: list[Any] = [data] if isinstance(data, FactorGraph) else list(data)
     from equifactor.data import Instance
@@ -57,14 +59,14 @@ def read_source(data: Any, seed: int = 0) -> Source:
         if not isinstance(item, FactorGraph):
             raise OptionError(
                 "Training data must be a folder, a generator such as 'ising(4x4, n=1000)', a list of these, or a list "
-                f"of graphs; found a list with {item!r:.60}"
+                f"of graphs. Found a list with {item!r:.60}."
             )
     return Source(items, [None] * len(items), f"{len(items)} graphs")
 
 
 def name_of(data: Any) -> str:
     """Return the name of data in the model file and the checkpoint, without reading the data."""
-    if isinstance(data, (str, Path, int, float)):
+    if isinstance(data, (str, Path, int, float, np.number)):
         return str(data)
     items = [data] if isinstance(data, FactorGraph) else data
     return " + ".join(map(str, items)) if all(isinstance(i, (str, Path)) for i in items) else f"{len(items)} graphs"
@@ -72,12 +74,12 @@ def name_of(data: Any) -> str:
 
 def _from_text(text: str, seed: int) -> Source:
     match = _GENERATOR.fullmatch(text)
-    if match and not Path(text).exists():
+    if match and not _exists(Path(text)):
         graphs, full = _generate(match[1], match[2], seed)
         return Source(graphs, [None] * len(graphs), full)
     folder, _, rest = text.partition(":")
     path = Path(folder)
-    if path.is_file():
+    if _exists(path) and path.is_file():
         from equifactor.formats import read_graph
 
         return Source([read_graph(path)], [None], path.name)
@@ -94,11 +96,18 @@ def _from_text(text: str, seed: int) -> Source:
     return Source([i.graph() for i in instances], instances, f"{path.name}{':' if rest else ''}{rest}")
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        return False
+
+
 def _generate(kind: str, arguments: str, seed: int) -> tuple[list[FactorGraph], str]:
     from equifactor.generators import GENERATORS
 
     if kind not in GENERATORS:
-        raise OptionError(f"There is no generator {kind!r}; {choices(kind, list(GENERATORS))}")
+        raise OptionError(f"There is no generator {kind!r}; {choices(kind, list(GENERATORS))}.")
     generator = GENERATORS[kind]
     known = [p for p in inspect.signature(generator).parameters if p != "count"]
     options: dict[str, Any] = {"n": 1000, "seed": seed}
@@ -109,19 +118,19 @@ def _generate(kind: str, arguments: str, seed: int) -> tuple[list[FactorGraph], 
             options |= {"rows": int(size[1]), "cols": int(size[2])}
         elif not equals or (key != "n" and key not in known):
             raise OptionError(
-                f"{kind} has no option {key!r}; {did_you_mean(key, known)}it takes 4x4, n=1000, {', '.join(known)}"
+                f"{kind} has no option {key!r}; {did_you_mean(key, known)}it takes 4x4, n=1000, {', '.join(known)}."
             )
         else:
             bounds = re.fullmatch(r"(\d+)-(\d+)", value)
             options[key] = (int(bounds[1]), int(bounds[2])) if bounds else parse_value(value)
     count = options.pop("n")
     if not isinstance(count, int) or count < 1:
-        raise OptionError(f"{kind}: n must be a whole number of at least 1, found {count!r}")
+        raise OptionError(f"{kind}: n must be a whole number of at least 1, found {count!r}.")
     try:
         graphs = generator(count=count, **options)
     except TypeError as error:
         if isinstance(error, EquifactorError):
             raise
-        raise OptionError(f"{kind}({arguments}): {error}; options: {', '.join(known)}") from None
+        raise OptionError(f"{kind}({arguments}): {error}. The options are {', '.join(known)}.") from None
     shown = ", ".join(f"{k}={v}" for k, v in options.items())
     return graphs, f"{kind}({shown}, n={count})"

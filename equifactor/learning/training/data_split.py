@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from equifactor.base.errors import OptionError
+from equifactor.base.errors import OptionError, brief
 from equifactor.base.status import Task
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.learning.training.batches import Dataset
@@ -30,7 +30,7 @@ class DataSplit(NamedTuple):
     left_out: Sequence[str] = ()  # One sentence per graph that could not be used.
 
     def contents(self) -> str:
-        """Return a text that is equal exactly for equal graphs with equal weights, unlike the text `20 graphs`."""
+        """Return a hash of the graphs and their weights. A name such as `20 graphs` does not identify its graphs."""
         weights = "".join(part.weights.tobytes().hex() for part in self[:2])
         return fingerprint(weights, (g for part in self[:2] for g in part.graphs))[:16]
 
@@ -48,13 +48,13 @@ def split_data(
     """Read the graphs, compute their targets and hold some of them out.
 
     Args:
-        data: what to train on, in any form that `train` takes.
-        validation: the share of the graphs that is held out, or data of its own.
+        data: the training data, in any form that `train` takes.
+        validation: the share of the graphs that is held out, or separate data.
         task: MAR or MAP.
         settings: the settings of the run; `settings.validation` is the text form of `validation`.
         weights: the weight of each graph.
         device: the device of the graphs.
-        report: called with the number of targets that are computed.
+        report: a function that is called with the number of targets computed so far.
     """
 
     def dataset(graphs: list[FactorGraph], targets: list[Any], weights: Any, *, learned: bool) -> Dataset:
@@ -97,10 +97,14 @@ def _check_weights(weights: Sequence[float] | None, source: Source) -> None:
         return
     if len(weights) != len(source.graphs):
         raise OptionError(
-            f"weights must have one number per graph; found {len(weights)} weights for {len(source.graphs)} graphs"
+            f"weights must have one number per graph. Found {len(weights)} weights for {len(source.graphs)} graphs."
         )
-    if not (np.isfinite(weights).all() and np.min(weights) >= 0 and np.any(weights)):
-        raise OptionError("weights must be finite numbers of 0 or more, with at least one above 0")
+    try:
+        numbers = np.asarray(weights, float)
+    except (TypeError, ValueError):
+        raise OptionError(f"weights must be one number per graph, found {brief(weights)}.") from None
+    if not (numbers.ndim == 1 and np.isfinite(numbers).all() and np.min(numbers) >= 0 and np.any(numbers)):
+        raise OptionError("weights must be finite numbers of 0 or more, with at least one above 0.")
 
 
 def _numbers(count: int, share: float, seed: int, text: str) -> tuple[list[int], list[int]]:
@@ -121,7 +125,7 @@ def _share(text: str) -> float | None:
     except ValueError:
         return None
     if not 0 <= share < 1:
-        raise OptionError(f"validation must be a share of at least 0 and below 1, or data; found {text}")
+        raise OptionError(f"validation must be a share of at least 0 and below 1, or data. Found {text}.")
     return share
 
 

@@ -10,7 +10,7 @@ from equifactor.factors import tensors
 from equifactor.kernels.segments import segment_logsumexp, segment_sum
 from equifactor.solvers.learned.wiring import Flat
 
-# Errors are relative to the best log score, but at least to this number, since constraints can make the score 0.
+# The smallest divisor of a relative error. Errors are relative to the best log score, which constraints can make 0.
 # Chosen by hand.
 SMALLEST_SCORE = 1e-3
 _LOWEST = -99.0  # Replaces ln 0 in an expectation, so that the gradient stays finite. Chosen by hand.
@@ -39,10 +39,11 @@ def squared_error_per_graph(flat: Flat, log_b: Float[Tensor, " X"], target: Floa
 def uai_per_graph(
     flat: Flat, log_b: Float[Tensor, " X"], best: Float[Tensor, " G"], power: float = 1.0
 ) -> Float[Tensor, " G"]:
-    """Return (s* - E[s]) / |s*|, s* the best known log score and E over variables drawn from their beliefs to a power.
+    """Return [G] the relative error (s* - E[s]) / |s*|, where s* is the best known log score.
 
-    This is the paper's loss with two differences. It can fall below 0 if beliefs are better than a best known score
-    that is not optimal. A power above 1 brings the drawn assignments closer to the decoded assignment.
+    E[s] is the expected log score of variables drawn from their beliefs to the power `power`. This is the loss of the
+    paper with two differences. It can fall below 0 if beliefs are better than a best known score that is not optimal. A
+    power above 1 brings the drawn assignments closer to the decoded assignment.
     """
     expected = expected_log_score(flat, tensors.probabilities(flat, power * log_b))
     return (best - expected) / best.abs().clamp_min(SMALLEST_SCORE)

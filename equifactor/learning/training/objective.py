@@ -52,7 +52,7 @@ def steps_before(steps: int, trained: int) -> int:
     return max(0, steps - 2 * trained)
 
 
-# Multiples of T that are drawn for `vary_steps`. There are few, so that each number of steps can be captured once.
+# The multiples of T that are drawn for `vary_steps`. They are few, so that each number of steps can be captured once.
 # Chosen by hand.
 _FACTORS = (0.5, 1.0, 2.0, 4.0)
 
@@ -65,8 +65,8 @@ def judged_steps(settings: TrainingSettings, steps: int) -> tuple[int, ...]:
 def draw_steps(settings: TrainingSettings, steps: int, rng: np.random.Generator) -> tuple[int, tuple[int, ...]]:
     """Return the number of steps of a batch, and the steps after which the loss is taken.
 
-    A network trained for a single T has no reason to keep its answer after T steps. Losses between T/2 and 4T train
-    it to do so.
+    A network trained for a single T has no reason to keep its answer after T steps. Losses between T/2 and 4T train the
+    network to keep it.
     """
     total = max(1, round(steps * float(rng.choice(_FACTORS)))) if settings.vary_steps else steps
     before = steps_before(total, steps)

@@ -20,7 +20,7 @@ from equifactor.learning.training.training_settings import CHECKPOINT_SUFFIX
 
 @dataclass
 class TrainingProgress:
-    """Everything that changes during a run, except for weights and optimizer."""
+    """The state of a run, without the weights and the optimizer."""
 
     epoch: int = 0  # The number of finished epochs.
     best_epoch: int = 0
@@ -34,7 +34,7 @@ class RunFiles:
     """The files of a run: `model.safetensors`, and beside it `model.jsonl` and `model.checkpoint`."""
 
     model: Path
-    identity: str  # What must be the same when a run is resumed, as JSON.
+    identity: str  # The settings and data that must be the same when a run is resumed, as JSON.
 
     @property
     def log(self) -> Path:
@@ -52,7 +52,7 @@ class RunFiles:
             file.write(json.dumps(line) + "\n")
 
     def rewrite_log(self, history: list[dict[str, Any]]) -> None:
-        """Replace the log by these epochs."""
+        """Replace the log by the lines of these epochs."""
         self.log.write_text("".join(json.dumps(line) + "\n" for line in history), encoding="utf-8")
 
     def save(self, progress: TrainingProgress, tensors: dict[str, Any]) -> None:

@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     from equifactor.questions.result import Result
     from equifactor.solving.solver import Progress
 
-_NETWORK = "a network in training"  # Who needs dense tables, in the error message for a factor that is too large.
-_AT_ONCE = 500  # Graphs of one structure that one worker gets together: one second of work for the smallest graphs.
-_MAP_SECONDS = 5.0  # Seconds to search for an unknown best score. Training may improve on it. Chosen by hand.
+_NETWORK = "a network in training"  # The words for the network in the error message for a factor that is too large.
+# The number of graphs of one structure that one worker gets together: one second of work for the smallest graphs.
+_AT_ONCE = 500
+# The seconds of a search for an unknown best score. Training may find a better score. Chosen by hand.
+_MAP_SECONDS = 5.0
 
 
 def with_targets(
@@ -42,8 +44,8 @@ def with_targets(
     """Return graphs without impossible states, their targets, and one sentence for each graph that cannot be used.
 
     Targets for MAR are marginals [X] of the free variables; for MAP one number [1]. Graphs of one structure are solved
-    together. Answers for models from files are cached in the user's cache folder. `cluster` is the address or the file
-    of a Dask scheduler whose workers compute the targets.
+    together. Answers for models of a collection are cached in the user's cache folder. `cluster` is the address or the
+    file of a Dask scheduler whose workers compute the targets.
     """
     kept_graphs: list[ReducedGraph] = []
     left_out: list[str] = []
@@ -83,7 +85,7 @@ def _in_tables(graphs: list[FactorGraph]) -> list[FactorGraph]:
 
 
 def _published(reduced: list[ReducedGraph], instances: list[Instance | None], task: Task) -> list[FloatArray | None]:
-    """Return the answers that came with models; None for graphs without one."""
+    """Return the answers that came with models; None for graphs without an answer."""
     answers: list[FloatArray | None] = [None] * len(reduced)
     for n, (graph, instance) in enumerate(zip(reduced, instances, strict=True)):
         if instance is None:
@@ -106,7 +108,7 @@ def _compute(
     report: Progress | None,
     cluster: str,
 ) -> None:
-    """Compute the missing answers; those of models from files are read from the cache if it has them."""
+    """Compute the missing answers. Answers for models of a collection are read from the cache if they are there."""
     what = "exact marginals" if task is Task.MAR else "best scores"
     for n, graph in enumerate(graphs):
         if answers[n] is None and from_file[n]:
@@ -154,7 +156,7 @@ def _solved_piece(piece: _Piece) -> list[FloatArray | None]:
 
 
 def _runs(graphs: list[FactorGraph], numbers: list[int], task: Task) -> list[list[int]]:
-    """Return the numbers of the graphs that can be eliminated together; for MAP each is searched on its own."""
+    """Return the numbers of the graphs that can be eliminated together; for MAP each graph is solved by itself."""
     if task is Task.MAP:
         return [[n] for n in numbers]
     from equifactor.solvers.elimination.exact_batch import same_structure

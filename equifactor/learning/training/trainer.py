@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from equifactor.base.argument_types import checks_types
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError, SolveError, brief
 from equifactor.base.files import check_new, check_writable
 from equifactor.base.optional_packages import needed
 from equifactor.base.options import did_you_mean, parse_options, split_text
 from equifactor.base.progress import bar
+from equifactor.base.run_context import check_run
 from equifactor.base.status import Task
 from equifactor.base.torch_device import check_device
 from equifactor.graph.factor_graph import FactorGraph
@@ -32,8 +36,8 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.network import Network, NetworkConfig
     from equifactor.solving.solver import Progress
 
-# Settings that do not change what is learned, so that they may differ when a run is resumed.
-_NOT_THE_RUN = ("device", "devices", "nodes", "cluster", "compile", "time_limit", "checkpoint_every")
+# Settings that may differ when a run is resumed, because they do not change what is learned.
+_MAY_DIFFER = ("device", "devices", "nodes", "cluster", "compile", "time_limit", "checkpoint_every")
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Trained:
 
     @property
     def log(self) -> TrainingLog:
-        """The records of all epochs, which a notebook shows as a table and which can be drawn."""
+        """The records of all epochs. A notebook shows them as a table, and `log.plot()` draws them."""
         return TrainingLog(self.history)
 
     def __str__(self) -> str:
@@ -62,6 +66,7 @@ class Trained:
         return self.log._repr_html_()
 
 
+@checks_types("out", "network", "start", "weights", "resume", "overwrite")
 def train(
     kind: str,
     data: str | Path | Sequence[str | Path] | Sequence[FactorGraph],
@@ -77,7 +82,7 @@ def train(
     progress: Progress | bool = False,
     **settings: Any,
 ) -> Trained:
-    """Train a network on graphs whose answers are computed exactly, or for MAP by the expected UAI error.
+    """Train a network on graphs, towards their exact marginals or, for MAP, their best known log scores.
 
     ```python
     ef.train("fe-net(hidden=32)", "ising(4x4, n=1000)", "MAR", "mine.safetensors", epochs=50)
@@ -93,18 +98,22 @@ def train(
         start: a model file of the same kind and settings to start from; steps and settle may differ.
         weights: the weight of each graph in the loss and in a validation share, relative to their mean.
         validation: share of the graphs that is held out, or data as above; 0: validate on the training graphs.
-        resume: continue from the checkpoint beside `out`; the result is that of an uninterrupted run.
-        overwrite: replace the model file or the checkpoint of an earlier run; otherwise they are an error.
+        resume: continue from the checkpoint beside `out`; the result is the same as without the interruption.
+        overwrite: replace the model file or the checkpoint of an earlier run; otherwise existing files are an error.
         progress: True for a bar, or a callable `(done, total, note)`.
-        settings: the fields of `TrainingSettings`, and settings of the network, which override those in `kind` and
-            `network`. A name that both have is an error.
+        settings: the fields of `TrainingSettings`, and settings of the network, which override `kind` and `network`. A
+            name of both is an error, unless `kind` or `network` also sets it.
 
     The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, and
     keeps the best weights so far and a checkpoint.
     """
     _check_order(kind, data)
+    check_run(None, 0, progress)
     needed("torch", "train")
-    held: Any = validation if isinstance(validation, (str, Path, int, float, FactorGraph)) else list(validation)
+    is_one = isinstance(validation, (str, Path, int, float, np.number, FactorGraph))
+    if not is_one and (not isinstance(validation, Iterable) or getattr(validation, "ndim", 1) == 0):
+        raise OptionError(f"validation must be a share, such as 0.1, or data, found {brief(validation)}.")
+    held: Any = validation if is_one else list(validation)  # type: ignore[arg-type]
     kind, of_network, of_training = _sorted_settings(kind, dict(network or {}), settings)
     chosen = TrainingSettings(**of_training, validation=name_of(held))
     wanted = _checked_task(task, chosen, resume)
@@ -116,12 +125,12 @@ def train(
 
     net = _starting_network(kind, of_network, start, chosen.seed)
     processes, clock = Processes(chosen), Clock(chosen.time_limit)
-    with _bar(progress, kind, processes) as report, contextlib.ExitStack() as polite:
+    with _bar(progress, kind, processes) as report, contextlib.ExitStack() as later:
         # While targets are computed Ctrl-C raises, because there are no weights to keep yet.
         split = split_data(
             data, held, wanted, chosen, weights=weights, device=processes.device, report=_within(clock, report)
         )
-        polite.enter_context(clock.catch_interrupt())
+        later.enter_context(clock.govern())
         trainer = _prepared(net, split, wanted, chosen, processes, model_file, clock, report)
         if resume:
             trainer.resume()
@@ -150,12 +159,12 @@ def _check_order(kind: Any, data: Any) -> None:
 def _sorted_settings(
     text: str, network: dict[str, Any], given: dict[str, Any]
 ) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """Return the kind of network, the settings of the network and those of training.
+    """Return the kind of network, the settings of the network and the settings of training.
 
     Args:
         text: the kind, followed by settings of the network in brackets or not.
         network: settings of the network.
-        given: keywords, which are settings of either.
+        given: keywords, which are settings of the network or of training.
     """
     from equifactor.solvers.learned.network import setting_names
 
@@ -172,8 +181,8 @@ def _sorted_settings(
     for name, value in given.items():
         if name in training_names and name in names and name not in stated:
             raise OptionError(
-                f"{name} is a setting of {kind} and of training. Write {kind}({name}=VALUE) to set that of {kind}; "
-                f"the keyword {name} then sets that of training."
+                f"{name} is a setting of {kind} and of training. Write {kind}({name}=VALUE) for the setting of {kind}; "
+                f"the keyword {name} is then the setting of training."
             )
         if name in training_names:
             of_training[name] = value
@@ -183,7 +192,7 @@ def _sorted_settings(
             near = did_you_mean(name, [*names, *training_names])
             raise OptionError(
                 f"Neither {kind} nor training has a setting {name!r}; {near}{kind} has {', '.join(names)}; "
-                f"training has {', '.join(training_names)}"
+                f"training has {', '.join(training_names)}."
             )
     return kind, of_network, of_training
 
@@ -193,7 +202,8 @@ def _checked_task(task: str, settings: TrainingSettings, resume: bool) -> Task:
     wanted = parse_task(task)
     if wanted is Task.PR:
         raise OptionError(
-            "Networks are trained for MAR or MAP; found PR. Train for MAR: that network also estimates ln Z (task PR)."
+            "Networks are trained for MAR or MAP; found PR. Train for MAR: the network then also estimates ln Z (task "
+            "PR)."
         )
     if settings.loss != "auto" and (settings.loss == "uai") != (wanted is Task.MAP):
         raise OptionError(f"The loss {settings.loss} is not for {wanted}. Use cross-entropy for MAR and uai for MAP.")
@@ -212,7 +222,7 @@ def _model_file(out: str | Path | None, resume: bool, overwrite: bool) -> Path |
         return None
     path = Path(out)
     if path.suffix != MODEL_SUFFIX:
-        raise OptionError(f"{path}: the name of a model file must end in {MODEL_SUFFIX}")
+        raise OptionError(f"{path}: the name of a model file must end in {MODEL_SUFFIX}.")
     check_writable(path)
     for made in () if resume or overwrite else (path, path.with_suffix(CHECKPOINT_SUFFIX)):
         check_new(
@@ -226,7 +236,7 @@ def _model_file(out: str | Path | None, resume: bool, overwrite: bool) -> Path |
 
 
 def _starting_network(kind: str, settings: dict[str, Any], start: str | Path | None, seed: int) -> Network:
-    """Return the network with its starting weights: seeded ones, or those of a model file."""
+    """Return the network with its starting weights, which are random by the seed or come from a model file."""
     from equifactor.solvers.learned.model_files import load_model
     from equifactor.solvers.learned.network import build
 
@@ -243,7 +253,7 @@ def _starting_network(kind: str, settings: dict[str, Any], start: str | Path | N
 
 
 def _without_pace(config: NetworkConfig) -> tuple[type[NetworkConfig], dict[str, Any]]:
-    """Return all settings except for steps and settle, which the same weights can be used with."""
+    """Return all settings except for steps and settle, which do not change the weights."""
     settings = dataclasses.asdict(config)
     return type(config), {name: value for name, value in settings.items() if name not in ("steps", "settle")}
 
@@ -272,7 +282,7 @@ def _prepared(
     identity = {
         "kind": network.kind, "network": dataclasses.asdict(network.config), "task": task.value, "data": split.text,
         "contents": split.contents(),
-        **{k: v for k, v in dataclasses.asdict(settings).items() if k not in _NOT_THE_RUN},
+        **{k: v for k, v in dataclasses.asdict(settings).items() if k not in _MAY_DIFFER},
     }  # fmt: skip
     files = RunFiles(model_file, json.dumps(identity)) if model_file else None
     return Trainer(network, split, task, settings, processes, files=files, clock=clock, report=report)
@@ -317,7 +327,7 @@ def _within(clock: Clock, report: Progress | None) -> Progress:
         if clock.stopped and done != total:
             raise SolveError(
                 f"The time limit passed before training, after {note} of {done} of {total} graphs. Raise time_limit. "
-                "Answers for models from files are cached for the next run."
+                "Answers for models of a collection are cached for the next run."
             )
 
     return checked

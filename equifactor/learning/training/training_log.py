@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from equifactor.base.errors import FormatError
+from equifactor.base.errors import FormatError, ModelError, brief
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +25,16 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
     """
 
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
-        self.records = [dict(record) for record in records]
+        try:
+            self.records = [dict(record) for record in records]
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"A training log needs records, found {brief(records)}. TrainingLog.read reads a file."
+            ) from None
 
     @classmethod
     def read(cls, path: str | Path) -> TrainingLog:
-        """Read the log of a run from its file (`.jsonl`), or given the model file (`.safetensors`) beside it.
+        """Read the log of a run. `path` is the log (`.jsonl`), or the model file (`.safetensors`) beside it.
 
         An incomplete last line is ignored, so that the log of a running training can be read.
         """
@@ -40,7 +45,7 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
         except OSError as error:
             raise FormatError(f"{file}: {(error.strerror or str(error)).lower()}") from None
         except UnicodeDecodeError:
-            raise FormatError(f"{file}: expected the log of a training run, found a file that is not text") from None
+            raise FormatError(f"{file}: expected the log of a training run, found a file that is not text.") from None
         records = []
         for number, line in enumerate(text.splitlines(keepends=True), 1):
             if not line.endswith("\n"):
@@ -49,7 +54,7 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
                 record = json.loads(line)
                 record["epoch"]
             except (ValueError, TypeError, KeyError, RecursionError):
-                raise FormatError(f"{file}:{number}: expected a line of a training log, with an epoch") from None
+                raise FormatError(f"{file}:{number}: expected a line of a training log, with an epoch.") from None
             records.append(record)
         return cls(records)
 

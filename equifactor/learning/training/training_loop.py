@@ -26,13 +26,13 @@ from equifactor.learning.training.validate import measures, scores
 from equifactor.solvers.learned.network import Network
 from equifactor.solving.solver import Progress
 
-# Graphs per validation batch, and at most 20 training batches: without gradients a step needs less memory. Chosen by
-# hand.
+# The largest number of graphs in a validation batch, which also holds at most 20 training batches. Without gradients a
+# step needs less memory. Chosen by hand.
 _VALIDATION_BATCH = 1000
 
 
 class Trainer:
-    """One training run. `progress` is its state, `best_weights` are those of the best validation so far."""
+    """One training run. `progress` is its state. `best_weights` are the weights of the best validation so far."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Trainer:
     # ---- the run ----------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Run epochs until the last, or until patience or the clock ends the run; then load the best weights."""
+        """Run epochs until the last epoch, or until patience or the clock ends the run; then load the best weights."""
         p, settings = self.progress, self.settings
         if p.epoch == 0 and not p.history:
             self._judge(0, math.nan, 0.0)  # The starting weights count: training must improve on them.
@@ -208,7 +208,7 @@ class Trainer:
         return not self.processes.any(bool(patience and p.epoch - p.best_epoch >= patience))
 
     def _improve_scores(self) -> None:
-        """Replace the target of MAP by the score of the network's own assignment if that score is higher."""
+        """Replace the best known score of a training graph by the score of the network's assignment if it is higher."""
         for plan in self.data.plans(self.judged_at_once):
             for n, score in zip(plan.indices, scores(self.network, self.data.batch(plan)).tolist(), strict=True):
                 if score > self.progress.best_scores[n]:
@@ -253,7 +253,7 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def resume(self) -> None:
-        """Continue from the checkpoint; the log loses epochs after it."""
+        """Continue from the checkpoint; epochs after the checkpoint are removed from the log."""
         assert self.files is not None
         self.progress, tensors = self.files.load(self.data.device)
         try:

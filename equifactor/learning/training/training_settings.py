@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from equifactor.base.errors import OptionError
 from equifactor.base.options import check_options, option
 
-CHECKPOINT_SUFFIX = ".checkpoint"  # The name of a checkpoint is that of its model file with this suffix.
+CHECKPOINT_SUFFIX = ".checkpoint"  # The suffix of a checkpoint, which is otherwise named like its model file.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         check_options(self)
         if self.schedule == "time" and not self.time_limit:
-            raise OptionError("training: schedule=time needs a time_limit")
+            raise OptionError("training: schedule=time needs a time_limit. Set time_limit, or use schedule=cosine.")
         if self.schedule == "time" and self.devices * self.nodes > 1:
             raise OptionError(
                 "training: schedule=time is for one process, because the clocks of several processes differ. Set "

@@ -16,7 +16,7 @@ from equifactor.solvers.learned.wiring import wire
 
 
 def measures(network: Network, batches: Sequence[Batch], task: Task, steps: int | None = None) -> dict[str, float]:
-    """Return `kl` and `rmse` for MAR; for MAP the `error` of decoded assignments and the number of impossible ones.
+    """Return `kl` and `rmse` for MAR; for MAP the `error` of decoded assignments, and how many are impossible (`zero`).
 
     Early stopping uses the first measure; smaller is better. An impossible assignment counts as an error of 1, and an
     assignment that is better than the best known score as an error of 0. Graphs have their weights, as in the loss.

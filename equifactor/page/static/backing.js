@@ -9,7 +9,7 @@ import { Camera } from "./camera.js";
 import { drawGraph } from "./draw.js";
 
 const LARGE = 2500; // Graphs with more nodes are moved as a picture instead of drawn. Chosen by hand.
-const BEYOND = 0.25; // The picture extends beyond the window by this share of it on each side. Chosen by hand.
+const BEYOND = 0.25; // The picture extends beyond the window by this share of its side. Chosen by hand.
 const STRETCH = 1.7; // Largest factor by which a picture is stretched or shrunk. Chosen by hand.
 
 export class Backing {

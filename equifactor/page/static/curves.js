@@ -1,9 +1,11 @@
 /** Curves drawn by uPlot (vendor/), in the colours of the page and with its own legend. */
 
+import { curvePicture } from "./chartPicture.js";
 import { cssColour, element, nameOf } from "./dom.js";
 import { formatTick } from "./format.js";
 import { drawMarker, solverColour, solverKey } from "./marks.js";
 import { styleOf } from "./palette.js";
+import { chartButtons } from "./saving.js";
 
 const HEIGHT = 210; // Default height of a chart in pixels.
 const BETWEEN_MARKERS = 70; // Pixels between two markers of a curve, at least. Chosen by hand.
@@ -25,6 +27,7 @@ export class Curves {
       "aria-label": `${options.yLabel} against ${options.xLabel}: ${options.series.map((s) => s.label).join(", ")}`,
     });
     this.keys = element("div", { class: "keys" });
+    this.save = chartButtons(options.yLabel, () => this.picture());
     parent.append(this.place, this.keys);
     this.watch = new ResizeObserver(() => this.#fitWidth());
     this.watch.observe(this.place);
@@ -39,9 +42,16 @@ export class Curves {
     const width = this.place.clientWidth;
     this.keys.replaceChildren(
       ...series.map((one) => element("span", {}, solverKey(one.label), nameOf(one.label, { class: "clip" }))),
+      this.save,
     );
     if (!width || !series.some((one) => one.x.length)) return;
     this.plot = new uPlot(this.#settings(width), alignedData(series, this.options), this.place);
+  }
+
+  /** The chart and its legend as an SVG element for a file; null if there is nothing to draw. */
+  picture() {
+    const marked = (values, points) => this.#marked(this.plot, values, points);
+    return this.plot ? curvePicture(this.plot, this.options, marked) : null;
   }
 
   /** Moves the vertical line. */
@@ -104,17 +114,24 @@ export class Curves {
   /** Markers tell curves apart without colours. A curve of many points has only some of them. */
   #drawMarkers(plot) {
     const [places, ...columns] = plot.data;
-    const ratio = devicePixelRatio;
     columns.forEach((values, i) => {
       const { label, points } = this.options.series[i];
-      let last = -Infinity;
-      places.forEach((place, k) => {
-        if (values[k] === null || values[k] === undefined) return;
-        const x = plot.valToPos(place, "x", true);
-        if (!points && x - last < BETWEEN_MARKERS * ratio) return;
-        last = x;
-        drawMarker(plot.ctx, label, x, plot.valToPos(values[k], "y", true), 3.6 * ratio);
-      });
+      for (const k of this.#marked(plot, values, points)) {
+        const [x, y] = [plot.valToPos(places[k], "x", true), plot.valToPos(values[k], "y", true)];
+        drawMarker(plot.ctx, label, x, y, 3.6 * devicePixelRatio);
+      }
+    });
+  }
+
+  /** The numbers of the points that have a marker. */
+  #marked(plot, values, points) {
+    let last = -Infinity;
+    return [...values.keys()].filter((k) => {
+      if (values[k] === null || values[k] === undefined) return false;
+      const x = plot.valToPos(plot.data[0][k], "x", true);
+      if (!points && x - last < BETWEEN_MARKERS * devicePixelRatio) return false;
+      last = x;
+      return true;
     });
   }
 

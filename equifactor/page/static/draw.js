@@ -12,8 +12,8 @@ import { drawNames } from "./names.js";
 import { shapeOf, traceOutline } from "./shapes.js";
 import { state } from "./store.js";
 
-const RADIUS = 0.3; // of a variable, in units of the graph
-const HALF = 0.085; // half the side of a factor, in units of the graph
+const RADIUS = 0.3; // Radius of a variable, in units of the graph.
+const HALF = 0.085; // Half the side of a factor, in units of the graph.
 const EDGES_FROM = 3.5; // Pixels per unit from which edges are drawn. Chosen by hand.
 const FACTORS_FROM = 15; // Pixels per unit from which factors are drawn. Chosen by hand.
 const TILES_BELOW = 11; // Pixels per unit below which a grid is drawn as an image. Chosen by hand.

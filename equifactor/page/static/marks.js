@@ -32,11 +32,17 @@ export function drawMarker(context, text, x, y, size) {
   context.fill(path);
 }
 
+/** The corners of the marker of a solver, as an SVG polygon takes them. */
+export function markerPoints(text, x, y, size) {
+  const corners = MARKS[styleOf(text).marker] ?? MARKS.circle;
+  return corners.map(([dx, dy]) => [x + size * dx, y + size * dy].map((value) => value.toFixed(2)).join(",")).join(" ");
+}
+
 /** The key of a solver: a short line with its marker. */
 export function solverKey(text) {
   const { marker, dash } = styleOf(text);
   const colour = solverColour(text);
-  const points = (MARKS[marker] ?? MARKS.circle).map(([x, y]) => `${11 + 4 * x},${6 + 4 * y}`).join(" ");
+  const points = markerPoints(text, 11, 6, 4);
   return svgElement(
     "svg",
     { class: "key", width: 22, height: 12, "aria-hidden": "true", "data-marker": marker, "data-colour": colour },

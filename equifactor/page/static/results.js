@@ -1,9 +1,11 @@
 /** A folder of results: tables, score against time, two solvers model by model, and links to the models. */
 
 import { fetchJson, isExport, postJson } from "./api.js";
+import { styledPicture } from "./chartPicture.js";
 import { Curves } from "./curves.js";
 import { element, fill } from "./dom.js";
 import { counted, formatCell, formatSeconds } from "./format.js";
+import { chartButtons } from "./saving.js";
 import { scatterPlot } from "./scatter.js";
 import { sortableTable } from "./sortable.js";
 import { on } from "./store.js";
@@ -128,14 +130,12 @@ function comparison(models) {
         ? [{ name: model.name, x, y, open: canOpen(model) ? () => openModel(model.name) : null }]
         : [];
     });
-    fill(
-      plot,
-      scatterPlot(points, {
-        x: `${what.value} of ${across.value}`,
-        y: `${what.value} of ${up.value}`,
-        log: what.value !== "score",
-      }),
-    );
+    const drawn = scatterPlot(points, {
+      x: `${what.value} of ${across.value}`,
+      y: `${what.value} of ${up.value}`,
+      log: what.value !== "score",
+    });
+    fill(plot, drawn, points.length > 0 && chartButtons("two-solvers", () => styledPicture(drawn)));
   }
   show();
   return section("Two solvers, model by model", element("div", { class: "row wrap" }, what, across, "and", up), plot);

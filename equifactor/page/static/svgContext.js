@@ -102,10 +102,12 @@ function place(number) {
   return Math.round(number * 100) / 100;
 }
 
-/** Text for XML, without the characters that XML does not allow. */
+/** Text without the characters that XML does not allow. */
+export function xmlText(text) {
+  return text.replace(/[\p{Surrogate}\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, "\ufffd");
+}
+
 function escaped(text) {
   const codes = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
-  return text
-    .replace(/[\p{Surrogate}\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, "\ufffd")
-    .replace(/[&<>"]/g, (letter) => codes[letter]);
+  return xmlText(text).replace(/[&<>"]/g, (letter) => codes[letter]);
 }

@@ -55,7 +55,7 @@ class BranchWorker(Branching):
         self.seconds = 0.0  # the time spent on nodes
 
     def weight(self, bound: float, score: float, left: float) -> float:
-        """Return its share of the time, where others have 1; for the arguments see `too_slow`."""
+        """Return the share of the time of this worker, where others have 1; for the arguments see `too_slow`."""
         if self._is_beaten(bound, score):
             return _WEIGHT_BEATEN
         if self.too_slow(bound, score, left):
@@ -65,10 +65,10 @@ class BranchWorker(Branching):
         return _WEIGHT_ON_TRIAL if self.seconds < _TRIAL_SECONDS else _WEIGHT_PROMISING
 
     def too_slow(self, bound: float, score: float, left: float) -> bool:
-        """Return whether it should not prove the best score in time.
+        """Return whether this worker is not expected to prove the best score in time.
 
-        That is so if others leave a much smaller gap, or if it is too slow after its trial. Its pace is that of the
-        second half of its time, as bounds of best-first search fall fast at first.
+        This holds if other workers leave a much smaller gap, or if the search is too slow after its trial. The pace is
+        measured over the second half of its time, because bounds of best-first search fall fast at first.
 
         Args:
             bound: the lowest bound of all workers.
@@ -83,7 +83,7 @@ class BranchWorker(Branching):
         return self.seconds >= _TRIAL_SECONDS and closed * left < gap * (self.seconds - half_seconds)
 
     def _is_beaten(self, bound: float, score: float) -> bool:
-        """Return whether the gap of others is much smaller than its own."""
+        """Return whether the gap of other workers is much smaller than that of this worker."""
         own = self.swept_bound if self.search is None else self.search.bound
         return bool(bound - score < _BEATEN_GAP * (own - score))
 
@@ -113,7 +113,7 @@ class BranchWorker(Branching):
         self.seconds = 0.0
 
     def _ascend(self, score: float) -> bool:
-        """Sweep for one turn; return whether the bound has stalled. The ascent of the portfolio itself has stalled."""
+        """Sweep for one turn; return whether the bound has stalled, as the ascent of the portfolio always has."""
         stalled = self.shrunk is None
         end = Clock.now() + _TURN_SECONDS
         while not stalled and Clock.now() < end:

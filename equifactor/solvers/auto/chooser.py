@@ -8,13 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from equifactor.base.budget import Budget, Refusal
-from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.kernels.compile_costs import can_compile, seconds_to_compile
 from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_kinds, table_forms
 from equifactor.solvers.elimination.brute import BruteForce
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solvers.elimination.orders import NoOrder
+from equifactor.solvers.messages.bp import BeliefPropagation
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import SolveContext, Solver
@@ -36,6 +39,8 @@ _FEW_ENTRIES = 2**22
 _NATIVE_SHARE = 0.4  # The share of the time for search on structured factors, if search on tables follows. By hand.
 _MESSAGE_SHARE = 0.3  # The share of the time for message passing and the network, before slower solvers. By hand.
 _POSSIBLE_SHARE = 0.3  # The share of the time to find a possible assignment of a formula, or to refute it. By hand.
+_COMPILE_SHARE = 0.3  # The share of the time left that the kernels of the search may take to compile. By hand.
+SEARCH = "search"  # The family of kernels of the portfolio for MAP.
 _UNLIMITED = 60.0  # Reference seconds that exact may take if there is no deadline. Chosen by hand.
 
 
@@ -69,7 +74,12 @@ class Auto(Solver):
             if stop < len(graphs) and _alike(forms[start], forms[stop]):
                 continue
             part = replace(context, clock=context.clock.part(_EXACT_LIMIT))
-            found = self._exact(graphs[start:stop], forms[start:stop], task, part)
+            try:
+                found = self._exact(graphs[start:stop], forms[start:stop], task, part)
+            except NotCompiledError:
+                found = [Refusal("the kernels of exact are not compiled, and there is no time for that")] * (
+                    stop - start
+                )
             for n, answer in enumerate(found):
                 if isinstance(answer, Refusal):
                     rest.append(start + n)
@@ -121,6 +131,8 @@ class Auto(Solver):
 
     def _refusal(self, plan: Plan, task: Task, count: int, cost: str, context: SolveContext) -> Refusal | None:
         """Return why the plan of some graphs is not run; None if it is worth starting."""
+        if isinstance(plan.found, NoOrder) and plan.found.out_of_work:
+            return Refusal(f"{cost}there was no time to find an elimination order")
         if not plan.finished:
             limit = f"{self.memory_limit:g} GiB"
             return Refusal(f"{cost}no elimination order within {limit} was found up to width {plan.width}")
@@ -189,7 +201,10 @@ class Auto(Solver):
         if are_parities_contradictory(graph):
             return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf
         zeros, seconds = zeros_alone(graph), _POSSIBLE_SHARE * context.clock.left
-        found = self._best_assignment(zeros, table_forms([zeros], Task.MAP)[0], why, seconds, context)
+        try:
+            found = self._best_assignment(zeros, table_forms([zeros], Task.MAP)[0], why, seconds, context)
+        except NotCompiledError:
+            return None, -math.inf
         if found.status is Status.ZERO_PROBABILITY:
             return replace(found, message=""), -math.inf
         return None, -math.inf if found.assignment is None else float(graph.log_score(found.assignment))
@@ -213,7 +228,10 @@ class Auto(Solver):
         in_tables = not isinstance(form, Refusal) and form.graph.structure.num_entries <= _FEW_ENTRIES
         share = _NATIVE_SHARE if in_tables else 1.0
         end = context.clock.seconds + seconds
-        native = native_best(graph, share * seconds, self.gap, context)
+        try:
+            native = native_best(graph, share * seconds, self.gap, context)
+        except NotCompiledError as error:
+            native = Estimate(status=Status.TIME_LIMIT, message=str(error))
         finished = native.status in (Status.OPTIMAL, Status.ZERO_PROBABILITY) or context.clock.stopped
         if finished or isinstance(form, Refusal) or not in_tables:
             return _say(native, "search", why)
@@ -223,6 +241,29 @@ class Auto(Solver):
         self, form: LoweredGraph, known: Estimate | None, why: Refusal, seconds: float, context: SolveContext
     ) -> Estimate:
         """Return the MAP by the portfolio on dense tables, in at most `seconds`, from a warm start."""
+        if not can_compile(context.clock, _COMPILE_SHARE, SEARCH):
+            return self._by_messages(form, known, why, context)
+        try:
+            return self._by_portfolio(form, known, why, seconds, context)
+        except NotCompiledError:
+            return self._by_messages(form, known, why, context)
+
+    def _by_messages(self, form: LoweredGraph, known: Estimate | None, why: Refusal, context: SolveContext) -> Estimate:
+        """Return the MAP by max-product alone, because the kernels of the search are not ready."""
+        bp = BeliefPropagation(damping=0.5)
+        found = form.estimate(bp.run([form.graph], Task.MAP, context)[0])
+        if known is not None and known.assignment is not None:
+            found = max((found, known), key=lambda e: _score(form, e))
+        seconds = seconds_to_compile(SEARCH)
+        reason = (
+            f"{why}, and compiling the kernels of the search takes about {seconds:.0f} s (equifactor doctor --warm)"
+        )
+        return _say(found, bp, reason)
+
+    def _by_portfolio(
+        self, form: LoweredGraph, known: Estimate | None, why: Refusal, seconds: float, context: SolveContext
+    ) -> Estimate:
+        """Return the MAP by search and bounds, with all kernels that it needs."""
         from equifactor.solvers.auto.map_portfolio import MapPortfolio, without_cheap_variables
 
         shrunk = without_cheap_variables(form.graph)
@@ -239,6 +280,11 @@ class Auto(Solver):
             if whole is not None:
                 portfolio.offer(whole, known.upper_bound)
         return _say(form.estimate(portfolio.solve(seconds)), "search with bounds", why)
+
+
+def _score(form: LoweredGraph, estimate: Estimate) -> float:
+    """Return the log score of an answer; -inf without one."""
+    return -math.inf if estimate.assignment is None else float(form.original.log_score(estimate.assignment))
 
 
 def _alike(form: LoweredGraph | Refusal, other: LoweredGraph | Refusal) -> bool:

@@ -1,4 +1,4 @@
-"""Bounds on ln Z that take one look at each table, for an estimate that nothing else has judged."""
+"""Quick bounds on ln Z from one pass over each table, for an estimate without an error or bounds."""
 
 from __future__ import annotations
 

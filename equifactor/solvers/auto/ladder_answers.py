@@ -1,6 +1,6 @@
 """One answer from the answers of several solvers: the one whose estimated error is smallest.
 
-A sampler knows its standard error, so the distance of another answer from the sampler's tells the other's error.
+A sampler knows its standard error. So the distance of another answer from the sampler's shows the error of that answer.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from equifactor.base.status import Status
 from equifactor.graph.marginals import Marginals
-from equifactor.solvers.regions.sampled_check import LOG_Z_SHARE
-from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
+from equifactor.solvers.regions.sampled_check import LOG_Z_SHARE, errors_by_distance
+from equifactor.solvers.sampling.diagnostics import R_HAT_LIMIT
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 _LEAST_SHARE = 0.1  # The least share of its distance from a sampler that counts as an answer's error. Chosen by hand.
 _UNSURE_SHARE = 0.5  # The same if chains have not mixed, or if there is one number only. Chosen by hand.
+# A larger error of ln Z of a sampler comes from an assumption about draws that were not made. Chosen by hand.
+_MEASURED_LOG_Z = 1.0
+# Between the errors of ln Z of a sampler and of the nearest other answer. By `benchmarks.coverage`, tuning seeds.
+_CORRELATION = 0.5
+_NEARLY_MIXED = 1.2  # R-hat of chains up to which another answer can correct that assumption. Chosen by hand.
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,9 @@ class LadderAnswer:
 def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
     """Return the marginals with the smallest error, the text form of their solver, and a sentence about the error.
 
-    Let s be the mean of a sampler, with squared standard error S averaged over all entries, and q another answer at a
-    mean squared distance D from s. As s is right on average, D - S estimates the squared error Q of q, and the mix
-    (Q s + S q) / (Q + S) errs by QS / (Q + S), less than both.
+    Let s be the mean of a sampler, with squared standard error S averaged over all entries. Let q be another answer at
+    a mean squared distance D from s. As s is right on average, D - S estimates the squared error Q of q. The mix
+    (Q s + S q) / (Q + S) has the squared error QS / (Q + S), which is less than both.
     """
     usable = [a for a in answers if a.estimate.marginals is not None]
     if not usable:
@@ -66,10 +71,7 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
     weight = Q / (Q + S)  # The weight of the sampler.
     gap = _values(q.estimate.marginals) - s
     mixed = s + (1.0 - weight) * gap
-    # The other answer may be closer to the sampler than to the truth, so that half of the distance counts as its error.
-    # Where it is farther from the sampler than on average, its error is larger as well.
-    own = np.maximum(max(Q, _UNSURE_SHARE * distance[n]), gap**2)
-    errors = np.sqrt((weight * se) ** 2 + (1.0 - weight) ** 2 * own)
+    errors = np.hypot(weight * se, (1.0 - weight) * errors_by_distance(gap, se))
     ptr = sampled.estimate.marginals.ptr  # type: ignore[union-attr]
     error = math.sqrt(Q * S / (Q + S))
     if log_z["log_z_error"] is None:  # The error of ln Z is about the sum of those of all variables.
@@ -78,7 +80,9 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
         sampled.estimate if weight >= 0.5 else q.estimate,
         **log_z,
         marginals=Marginals(mixed, ptr),
-        standard_errors=Marginals(np.where((mixed > 0.0) & (mixed < 1.0), errors, 0.0), ptr),
+        # The sampler's error is 0 for states that are known to be impossible, or the only possible ones. A marginal of
+        # exactly 0 or 1 by rounding is not known to be certain.
+        standard_errors=Marginals(np.where(se > 0.0, errors, 0.0), ptr),
         stats={**q.estimate.stats, **sampled.estimate.stats, "error_estimate": error},
     )
     said = (
@@ -99,7 +103,7 @@ def best_log_z(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
 
 
 def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswer, str, str]:
-    """Return what is known of ln Z as fields of an estimate, the best answer, its name, and a sentence."""
+    """Return ln Z, its error and its bounds as fields of an estimate, the best answer, its name, and a sentence."""
     lower = max((a.estimate.lower_bound for a in answers if a.estimate.lower_bound is not None), default=None)
     upper = min((a.estimate.upper_bound for a in answers if a.estimate.upper_bound is not None), default=None)
     bounds: dict[str, Any] = {"lower_bound": lower, "upper_bound": upper}
@@ -118,10 +122,15 @@ def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswe
         q = min(others, key=lambda a: abs(_number(a.estimate.log_z) - s))
         # A single number may be close by chance: its error is never taken to be below that of the sampler.
         D = (_number(q.estimate.log_z) - s) ** 2
+        mixed = float(best.estimate.stats.get("max_r_hat", 1.0)) < _NEARLY_MIXED
+        if mixed and S > _MEASURED_LOG_Z**2:  # Their distance then tells more about both.
+            S = max(_MEASURED_LOG_Z**2, min(S, D))
         Q = max(_squared_error(D, S, _UNSURE_SHARE), S)
         weight = Q / (Q + S)
         log_z = weight * s + (1.0 - weight) * _number(q.estimate.log_z)
-        error = math.sqrt(weight**2 * S + (1.0 - weight) ** 2 * max(Q, D))
+        # The nearest of several answers was taken, so that its error is not independent of that of the sampler.
+        one, two = weight * math.sqrt(S), (1.0 - weight) * math.sqrt(max(Q, D))
+        error = math.sqrt(one**2 + two**2 + 2.0 * _CORRELATION * one * two)
         name = _mixed_name(weight, best, q)
     if error is not None and lower is not None and upper is not None:
         error = min(error, upper - lower)

@@ -127,7 +127,7 @@ class MapPortfolio:
             least = 0.0 if self.dual is not None else 1.0  # Without a dual no other worker can close the gap.
             weight["branching"] = max(least, self.branching.weight(self.bound, self.score, left))
         worker = min(weight, key=lambda w: self.spent[w] / weight[w])
-        start = self.context.clock.seconds  # The clock stands still while kernels compile.
+        start = self.context.clock.working
         if worker == "dual":
             self._lower_bound_once()
         elif worker == "branching":
@@ -137,7 +137,7 @@ class MapPortfolio:
             if self.search.step():
                 self.idle = 0
                 self._renew_score()
-        self.spent[worker] += self.context.clock.seconds - start
+        self.spent[worker] += self.context.clock.working - start
 
     def _lower_bound_once(self) -> None:
         """Sweep the current dual once; start the next dual, or branch and bound, if it is time."""

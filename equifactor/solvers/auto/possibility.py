@@ -1,6 +1,6 @@
 """Whether a graph with zeros has a possible assignment: the question that comes before an estimate of its sums.
 
-An estimate of ln Z of a formula without solutions would be a number out of nothing.
+An estimate of ln Z would have no meaning for a formula without solutions.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def are_parities_contradictory(graph: FactorGraph) -> bool:
 def with_possibility(
     estimate: Estimate, graph: FactorGraph, log_score: float, answers: Sequence[LadderAnswer]
 ) -> Estimate:
-    """Return the estimate of sums with a lower bound on ln Z that says whether some assignment is known to be possible.
+    """Return the estimate of sums with a lower bound on ln Z: -inf if no assignment is known to be possible.
 
     Args:
         estimate: of ln Z, or marginals.

@@ -11,17 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from equifactor.base.budget import Budget, Refusal
-from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
+from equifactor.kernels.compile_costs import can_compile, seconds_to_compile
 from equifactor.solvers.auto.crude_bounds import with_error
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.ladder import Ladder, Step, Steps
 
 if TYPE_CHECKING:
     from equifactor.factors.lowered_graph import LoweredGraph
     from equifactor.graph import FactorGraph
-    from equifactor.solving.estimate import Estimate
+    from equifactor.graph.reduction import ReducedGraph
     from equifactor.solving.solver import SolveContext, Solver
 
 _CUTSET_SHARE = 0.8  # The share of the time left for a sum over a cutset, by its pace at the beginning. By hand.
@@ -31,9 +33,9 @@ _GOOD_ERROR = 5e-4  # The standard error of marginals below which nothing else i
 # The share of the time left for regions: the sampler after them gains more from time. Chosen by hand.
 _REGION_SHARE = 0.15
 _MOST_TABLES = 2.0**-6  # GiB of tables for solvers after the cutset: with more, they get slower and not better.
-_BOUND_SHARE = 0.5  # The share of the time left for certified bounds on ln Z. Chosen by hand.
-_MEAN_FIELD_SHARE = 0.5  # The share of the time left for a lower bound without dense tables. Chosen by hand.
+_BOUND_SHARE = 0.5  # The share of the time left for bounds on ln Z; without dense tables, for the lower one. By hand.
 _TREE_SHARE = 0.9  # The share of the time left for an upper bound without dense tables. Chosen by hand.
+_COMPILE_SHARE = 0.5  # The share of the time of a solver that its kernels may take to compile. Chosen by hand.
 _LEAST_SECONDS = 0.05  # A solver is not started with less time than this. Chosen by hand.
 _STREAM = 7919  # The distance of the seeds of samplers that run side by side: a prime, so that seeds do not meet.
 
@@ -57,6 +59,7 @@ class SumLadder:
         context: its clock is the whole time for this graph.
         limits: what may be used beside time.
         answers: the answers so far, at first those of message passing or a network.
+        unready: the solvers whose kernels could not be compiled in time.
     """
 
     graph: FactorGraph
@@ -65,6 +68,7 @@ class SumLadder:
     context: SolveContext
     limits: LadderLimits
     answers: list[LadderAnswer] = field(default_factory=list)
+    unready: list[str] = field(default_factory=list)
 
     def run(self) -> Estimate:
         """Run the solvers and return the best answer, with a message about how it was found."""
@@ -92,14 +96,28 @@ class SumLadder:
         A worse answer is added to the answers of the ladder.
         """
         from equifactor.graph.reduction import to_free_part
-        from equifactor.solvers.cutsets.conditioning import Conditioning, best_cutset, seconds_of, sum_all
+        from equifactor.solvers.cutsets.conditioning import Conditioning
 
         clock, budget = self.context.clock, Budget(self.context.clock)
         if isinstance(self.form, Refusal) or not budget.worth_starting(_LEAST_SECONDS):
             return None
+        if not can_compile(clock, _COMPILE_SHARE * _CUTSET_SHARE, Conditioning.name):
+            self.unready.append(Conditioning.name)
+            return None
         reduced = to_free_part(self.form.graph)
         if reduced is None:
             return None
+        try:
+            return self._sum_over_cutset(reduced)
+        except NotCompiledError:
+            self.unready.append(Conditioning.name)
+            return None
+
+    def _sum_over_cutset(self, reduced: ReducedGraph) -> Estimate | None:
+        from equifactor.solvers.cutsets.conditioning import Conditioning, best_cutset, seconds_of, sum_all
+
+        assert not isinstance(self.form, Refusal)
+        clock, budget = self.context.clock, Budget(self.context.clock)
         begin, within = clock.seconds, _CUTSET_SHARE * clock.left
         cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed, within)
         if budget.time_for(seconds_of(cut, self.task)) > _ACCEPTED_OVERRUN * within:
@@ -127,7 +145,7 @@ class SumLadder:
 
         if isinstance(self.form, Refusal):
             if self.task is Task.PR:
-                yield self._step(MeanField(), _MEAN_FIELD_SHARE)
+                yield self._step(MeanField(), _BOUND_SHARE)
                 yield self._step(TreeReweighted(), _TREE_SHARE)
             return
         if self.task is Task.PR:
@@ -151,7 +169,10 @@ class SumLadder:
         return BlockSampling(memory_limit=self._tables, enumerate=False)
 
     def _step(self, solver: Solver, share: float) -> Step[LadderAnswer]:
-        def run() -> LadderAnswer:
+        def run() -> LadderAnswer | Refusal:
+            if not can_compile(self.context.clock, _COMPILE_SHARE * share, solver.name):
+                self.unready.append(solver.name)
+                return Refusal("its kernels are not compiled, and there is no time for that")
             answer = self._run_solver(solver, share)
             self.answers.append(answer)
             return answer
@@ -165,14 +186,24 @@ class SumLadder:
         part = replace(
             self.context, clock=clock if share == 1.0 else clock.part(share), seed=self.context.seed + _STREAM * stream
         )
-        estimate = run_any_kind(solver, [self.graph], self.task, part)[0]
+        try:
+            estimate = run_any_kind(solver, [self.graph], self.task, part)[0]
+        except NotCompiledError:
+            self.unready.append(solver.name)
+            estimate = Estimate(status=Status.TIME_LIMIT)
         return LadderAnswer(solver, estimate, clock.seconds - begin)
 
     def _described(self, estimate: Estimate, chosen: str, error: str) -> Estimate:
-        """Return the estimate with its error and the solvers that ran in its message; ln Z never stands without one."""
+        """Return the estimate with a message on its error and the solvers run; ln Z always gets an error or bounds."""
         estimate, added = with_error(estimate, self.form)
         ran = f"Solvers run: {', '.join(map(str, self.answers))}." if self.answers else ""
-        message = " ".join(filter(None, (error, added, ran, estimate.message)))
+        if self.unready:
+            seconds = seconds_to_compile(*self.unready)
+            ran += (
+                f" Not run, because compiling their kernels takes about {seconds:.0f} s: {', '.join(self.unready)}. "
+                "`equifactor doctor --warm` compiles all kernels once."
+            )
+        message = " ".join(filter(None, (error, added, ran.strip(), estimate.message)))
         stats = {**estimate.stats, "ladder": [str(answer) for answer in self.answers], "chosen": chosen}
         return replace(estimate, message=message, stats=stats)
 

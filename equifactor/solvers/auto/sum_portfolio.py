@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.budget import GIB, Budget, Refusal, Seconds
+from equifactor.base.clock import NotCompiledError
 from equifactor.base.optional_packages import is_installed
 from equifactor.base.status import Status, Task
+from equifactor.kernels.compile_costs import can_compile
 from equifactor.solvers.auto.table_forms import run_any_kind, table_forms
 from equifactor.solving.estimate import Estimate
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from equifactor.solving.solver import SolveContext, Solver
 
 _BP_SHARE = 0.5  # The share of the time left for BP if the network may need the rest. Chosen by hand.
+_COMPILE_SHARE = 0.5  # The share of the time left that kernels of BP may take to compile. Chosen by hand.
 _BYTES = 2500  # Bytes that the network needs for an edge state. Estimated from the sizes of its tensors.
 _MEMORY = 4 * GIB  # Bytes that the network may use. Chosen by hand.
 
@@ -97,11 +100,17 @@ def _failed(estimate: Estimate) -> bool:
 def best_of_runs(graph: FactorGraph, task: Task, context: SolveContext) -> tuple[Estimate, Solver]:
     """Return the best run of BP and its solver: settled runs first, then the highest Bethe ln Z."""
     runs: list[tuple[Estimate, Solver]] = []
-    residual = context.device == "cpu" and context.dtype == "float64"  # Residual schedules exist only there.
+    # Residual schedules exist only on the CPU, and in compiled kernels.
+    residual = (
+        context.device == "cpu" and context.dtype == "float64" and can_compile(context.clock, _COMPILE_SHARE, "bp")
+    )
     for solver in bp_tries() if residual else bp_tries()[:1]:
         if runs and context.clock.stopped:
             break
-        estimate = solver.run([graph], task, context)[0]
+        try:
+            estimate = solver.run([graph], task, context)[0]
+        except NotCompiledError as error:
+            estimate = Estimate(status=Status.TIME_LIMIT, message=str(error))
         if estimate.status is Status.ZERO_PROBABILITY:
             return estimate, solver
         runs.append((estimate, solver))

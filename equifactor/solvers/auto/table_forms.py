@@ -39,7 +39,7 @@ def table_forms(graphs: Sequence[FactorGraph], task: Task) -> list[LoweredGraph 
 
 
 def cost_in_words(form: LoweredGraph) -> str:
-    """Return what the dense tables cost, as the beginning of a reason; empty if the graph had dense tables alone."""
+    """Return the cost of the dense tables as the beginning of a reason; empty if the graph had dense tables alone."""
     if form.graph is form.original:
         return ""
     entries = form.graph.structure.num_entries
@@ -62,7 +62,7 @@ def run_any_kind(solver: Solver, graphs: Sequence[FactorGraph], task: Task, cont
 
 
 def completed(form: LoweredGraph, assignment: IntArray, context: SolveContext) -> IntArray | None:
-    """[v] an assignment [V] of the original with the best states of the auxiliary variables; None if impossible.
+    """Return [v] an assignment [V] of the original with the best states of the auxiliary variables; None if impossible.
 
     The states of auxiliary variables almost always follow from those of the others, as in a running parity.
     """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import EPS
+from equifactor.base.budget import EPS, OTHER_STEPS
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.bounds.factor_layers import Growth, OrderedScopes, OutOfTime
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from equifactor.solvers.elimination.program import Program
 
 _CERTAIN = 1e-6  # Nats of entropy times shared factors below which a variable is not split. Chosen by hand.
-_STEPS = 8.0  # Operations of a cluster beside its operands and states, each with an error of `EPS` at most.
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +172,7 @@ class BlockField:
         return around[around >= 0].tolist()
 
     def _factors_by_blocks(self) -> IntArray:
-        """[F] number of blocks that each factor touches."""
+        """Return [F] number of blocks that each factor touches."""
         s = self.structure
         of_edge = self.block_of[s.scope_vars]
         pairs = np.unique(np.column_stack((s.factor_of_edge, of_edge))[of_edge >= 0], axis=0)
@@ -234,12 +233,12 @@ class BlockField:
         size, steps = float(largest.sum()), float(np.diff(s.table_ptr).max(initial=1))
         for block in self.blocks:
             clusters = block.program.clusters
-            steps += float(clusters.in_ptr[-1] + clusters.dim.sum()) + _STEPS * len(clusters.dim)
+            steps += float(clusters.in_ptr[-1] + clusters.dim.sum()) + OTHER_STEPS * len(clusters.dim)
         return EPS * (steps + size) * (4.0 * size + 4.0 * len(self.blocks) + 1.0)
 
 
 def _states_of_entries(s: Structure) -> IntArray:
-    """[T, k] the state, among all states, of each variable of each table entry, padded with X."""
+    """Return [T, k] the state, among all states, of each variable of each table entry, padded with X."""
     most = int(s.arity.max(initial=0))
     sizes = np.diff(s.table_ptr)
     row = np.repeat(np.arange(s.num_factors), sizes)

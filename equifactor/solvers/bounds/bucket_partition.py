@@ -128,7 +128,7 @@ def _clusters(scopes: OrderedScopes, layers: list[Layer]) -> _LayerClusters:
 
 
 def _links(clusters: _LayerClusters, scopes: OrderedScopes) -> tuple[IntArray, Structure]:
-    """[n, 2] pairs of clusters that make a tree of each bucket, and the scopes of the functions that they exchange."""
+    """Return [n, 2] pairs of clusters that make each bucket a tree, and the scopes of the functions they exchange."""
     from equifactor.solvers.bounds.layer_kernels import link_clusters
 
     tables = clusters.tables

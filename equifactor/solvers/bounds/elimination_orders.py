@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
 
+PLANNING_SHARE = 0.1  # The share of the time left for planning orders, of clusters or of exact elimination. By hand.
 _TRIES = 8  # Orders of least fill that are tried. Chosen by hand.
 
 
@@ -36,7 +37,7 @@ def candidate_orders(structure: Structure, most_work: float, seed: int) -> Itera
 
 
 def by_breadth(structure: Structure) -> IntArray:
-    """[V] variables by their distance from a variable at the edge of the graph, component by component."""
+    """Return [V] variables by their distance from a variable at the edge of the graph, component by component."""
     from equifactor.solvers.elimination import order_kernels as kernels
 
     ptr, adj = kernels.adjacency(structure.num_vars, structure.scope_ptr, structure.scope_vars)

@@ -1,8 +1,8 @@
 """Layers: sets of factors, each of bounded width along one common order, that together hold every factor.
 
 The clusters of one layer form an exact elimination, and a variable has one cluster in every layer that holds it. Layers
-that overlap as much as their width allows give tighter bounds than buckets that are split one by one: the gap is a
-fifth on a 20x20 grid at the same cluster size.
+that overlap as much as their width allows give tighter bounds than buckets that are split one by one. On a 20x20 grid,
+at the same cluster size, the gap is a fifth.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.kernels.pointers import ptr_of
+from equifactor.solvers.elimination.orders import BITS_ROUNDING
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 BITS_MORE = 2.0  # log2 of the growth of clusters from one size to the next, or room for one variable. By hand.
 LEAST_LAYERS = 4  # Layers at least if one does not hold all factors; see `cover` for a measurement.
 _CHECK_EVERY = 4096  # Additions between two checks of the clock. Chosen by hand.
-_ROUNDING = 1e-9  # The error that is allowed in sums of logs of cardinalities. Chosen by hand.
 
 
 class OutOfTime(Exception):  # noqa: N818 - nothing went wrong
@@ -75,9 +75,8 @@ class OrderedScopes:
             np.where(structure.arity[held] > j, self.places[np.minimum(self.ptr[held] + j, len(place) - 1)], -1)
             for j in range(self.largest_arity)
         ]
-        self.sequence = (
-            held[np.lexsort(columns[::-1])] if columns else held
-        )  # factors sorted by their scopes along the order
+        # The factors with variables, sorted by their scopes along the order.
+        self.sequence = held[np.lexsort(columns[::-1])] if columns else held
         self.first = np.full(structure.num_factors, -1)  # [F] the variable of each factor that is eliminated first
         self.first[held] = self.places[self.ptr[held]]
 
@@ -87,7 +86,7 @@ class OrderedScopes:
         return len(self.card)
 
     def spread(self, factors: BoolArray) -> BoolArray:
-        """[V] whether each variable is in one of some factors [F]."""
+        """Return [V] whether each variable is in one of some factors [F]."""
         found = np.zeros(self.num_vars, bool)
         found[self.places[np.repeat(factors, np.diff(self.ptr))]] = True
         return found
@@ -100,7 +99,7 @@ class Growth:
         from equifactor.kernels.jit import plain
         from equifactor.solvers.bounds.layer_kernels import GrowingClusters
 
-        self._scopes, self._most, self._clock = scopes, most_bits + _ROUNDING, clock
+        self._scopes, self._most, self._clock = scopes, most_bits + BITS_ROUNDING, clock
         count = scopes.num_vars
         most = min(most_bits / float(scopes.bits.min(initial=1.0)), count) if count else 0
         wide = max(math.floor(most), 1)
@@ -124,7 +123,7 @@ class Growth:
             )  # fmt: skip
 
     def take_variables(self, allowed: BoolArray) -> BoolArray:
-        """[V] the allowed variables [V] that can join along the order, with all their factors restricted to them."""
+        """Return [V] the allowed variables [V] that can join along the order, with all factors restricted to them."""
         from equifactor.solvers.bounds.layer_kernels import take_variables
 
         inside = np.zeros(len(allowed), bool)
@@ -143,7 +142,7 @@ def cover(scopes: OrderedScopes, most_bits: float, clock: Clock) -> list[Layer]:
     """Return layers with clusters of at most 2^most_bits entries, or as many as the largest factor.
 
     Each layer begins with the factors that no layer holds so far, along the order, and takes others while there is
-    room, nearby factors first. If one layer does not hold all factors, there are at least `LEAST_LAYERS`: the others
+    room, nearby factors first. If one layer does not hold all factors, there are at least `LEAST_LAYERS`. The others
     begin with the factors that the fewest layers hold, from the end of the order. On a 20x20 torus two more layers
     bring the bound from 160 above the best lower bound to 10, for 1.6 times the work.
     """

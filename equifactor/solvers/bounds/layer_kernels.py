@@ -137,7 +137,7 @@ def take_variables(start, stop, allowed, most, scopes, clusters, inside):
 
 @kernel
 def steps_from(start, scopes):
-    """[V] steps from the variables of start [V]; V for variables that cannot be reached."""
+    """Return [V] steps from the variables of start [V]; V for variables that cannot be reached."""
     scopes = PlacedScopes(*scopes)
     far = np.full(len(start), len(start))
     queue = np.empty(len(start), np.int64)

@@ -1,24 +1,23 @@
 # mypy: ignore-errors
 """Passes over weighted mini-buckets: the bound up to the roots, and its gradient on the way back.
 
-A cluster sums its tables (factors, messages from below, shifts that it shares with the other clusters of its bucket),
-and eliminates its last axis by the powered sum m = w ln sum exp(T / w). A true zero is `HARD` inside: sums of `HARD`
-stay finite, vanish in every exponential, and are recognised at the end.
+A cluster sums its tables: factors, messages from below, and shifts that it shares with the other clusters of its
+bucket. It eliminates its last axis by the powered sum m = w ln sum exp(T / w). A true zero is `HARD` inside: sums of
+`HARD` stay finite, vanish in every exponential, and are recognised at the end.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.base.budget import EPS
+from equifactor.base.budget import EPS, OTHER_STEPS
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.kernels.fastmath import MIN_EXP, exp_, get, log_, put
 from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
+from equifactor.solvers.elimination.cluster_block import BLOCK
 
 HARD = -1e300  # The log of a true zero.
 SOFTEST = -1e290  # A number below this contains the log of a true zero.
-OTHER_STEPS = 8.0  # Operations of a powered sum beside its terms, each with an error of `EPS` at most.
-BLOCK = 1024  # Entries of a cluster that are processed at a time. Chosen by hand.
 LARGEST_BLOCK = 16384  # Entries at a time if a block would otherwise have fewer than `_FEW` rows. Chosen by hand.
 _FEW = 64  # Rows of a block below which the block may be larger, because loops run over rows. Chosen by hand.
 _SCALAR, _ROW, _GATHER = 0, 1, 2  # An operand within a block is one number, a contiguous row, or looked up.
@@ -31,7 +30,7 @@ class Buckets(NamedTuple):
     axis_ptr: IntArray  # [C+1] pointer to the axes of each cluster
     axis_dim: IntArray  # [axis_ptr[C]] states of each axis; the eliminated variable comes last
     table: IntArray  # [C+1] first entry of each cluster among those of all clusters
-    message: IntArray  # [C] first entry of each message, in `values` and less `first_message` in `grad`
+    message: IntArray  # [C] first entry of each message in `values`; minus `first_message`, that in `grad`
     message_size: IntArray  # [C] entries of each message
     in_ptr: IntArray  # [C+1] pointer to the operands of each cluster
     source: IntArray  # [in_ptr[C]] first entry of each operand in `values`
@@ -119,7 +118,7 @@ def _advance(c, first, inner_axis, buckets, state):
 
 @fast_kernel
 def pass_up(start, stop, buckets, state):
-    """Compute the messages of the clusters from `start` to `stop`, and what the pass down needs."""
+    """Compute the messages of the clusters from `start` to `stop`, and the numbers that the pass down needs."""
     buckets, state = Buckets(*buckets), Passing(*state)
     for c in range(start, stop):
         _collect(c, buckets, state)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import GIB, Budget, planning_work
+from equifactor.base.budget import GIB, LARGEST_LOG, Budget, planning_work
 from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
+from equifactor.solvers.bounds.elimination_orders import PLANNING_SHARE
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.elimination.plan import plan
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
     from equifactor.solvers.bounds.lower_side import LowerSide
     from equifactor.solvers.bounds.upper_side import UpperSide
 
-LARGEST = 1e200  # The largest absolute log entry whose sums cannot overflow, however many there are.
-_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, whose sums may overflow. Use smaller log entries."
+_TOO_LARGE = f"A table has log entries beyond {LARGEST_LOG:g}, whose sums may overflow. Use smaller log entries."
 _TRIES = 16  # Orders that are tried for exact elimination. Chosen by hand.
-_PLANNING_SHARE = 0.1  # The share of the time left for planning an exact elimination. Chosen by hand.
 _FROM_BELOW = 0.2  # The estimate of ln Z lies at this share of the gap, the median of eight public models.
 _LOWER_SHARE = 0.3  # The share of the time for the lower bound. Chosen by hand.
 _EXACT_SHARE = 0.4  # Exact elimination is run if it should end within this share of the time. Chosen by hand.
@@ -57,7 +56,7 @@ class WeightedMiniBuckets(GraphSolver):
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Eliminate exactly if that is cheap; otherwise compute both bounds at growing cluster sizes."""
-        if np.any((np.abs(graph.log_phi) > LARGEST) & (graph.log_phi > -np.inf)):
+        if np.any((np.abs(graph.log_phi) > LARGEST_LOG) & (graph.log_phi > -np.inf)):
             return Estimate(status=Status.NON_FINITE, message=_TOO_LARGE)
         clock = context.clock
         if clock.left == math.inf:
@@ -75,7 +74,7 @@ class WeightedMiniBuckets(GraphSolver):
         budget = Budget(context.clock)
         steps = plan(
             reduced, memory_limit=self.memory_limit, task=task, tries=_TRIES,
-            most_work=planning_work(_PLANNING_SHARE * context.clock.left), seed=context.seed,
+            most_work=planning_work(PLANNING_SHARE * context.clock.left), seed=context.seed,
         )  # fmt: skip
         too_large = self.entries is not None and steps.log2_largest > math.log2(self.entries)
         fits = not too_large and steps.fits(self.memory_limit, task)

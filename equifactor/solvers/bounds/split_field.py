@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import EPS
+from equifactor.base.budget import EPS, OTHER_STEPS
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
@@ -54,7 +54,7 @@ class SplitField:
         if best == -math.inf:
             return best
         total = best + math.log(float(np.exp(bounds - best).sum()))
-        return total - EPS * (abs(best) + abs(total) + 2.0 * len(bounds) + 8.0)
+        return total - EPS * (abs(best) + abs(total) + 2.0 * len(bounds) + OTHER_STEPS)
 
     def split(self, clock: Clock) -> None:
         """Split the part with the largest bound; it stays whole if the clock stops or the bound does not improve."""

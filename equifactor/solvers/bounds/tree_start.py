@@ -58,14 +58,14 @@ class TreeStart:
         self.best = min(self.best, float(self._state.bound()[0]))
 
     def marginals(self) -> FloatArray:
-        """[X] probabilities of all states."""
+        """Return [X] probabilities of all states."""
         from equifactor.factors.message_answers import beliefs
 
         p, _, _ = beliefs(self._flat.var_ptr, self._state.log_b_v)
         return self._flat.marginals(p)[0].values
 
     def shifts(self, scopes: OrderedScopes, part: Partition) -> FloatArray:
-        """[L] shifts between the clusters of some layers that give the layers the messages of the trees.
+        """Return [L] shifts between the clusters of some layers that give the layers the messages of the trees.
 
         The model is prod_i exp(b_i) prod_a f_a exp(-rho_a sum_i m_ai) with b_i = sum_a rho_a m_ai. A layer takes its
         share of each of these factors instead of the original ones. Clusters of the same variable then differ by a

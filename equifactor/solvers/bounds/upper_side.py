@@ -13,7 +13,7 @@ from equifactor.base.clock import Clock
 from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
-from equifactor.solvers.bounds.elimination_orders import candidate_orders
+from equifactor.solvers.bounds.elimination_orders import PLANNING_SHARE, candidate_orders
 from equifactor.solvers.bounds.factor_layers import BITS_MORE, OrderedScopes, OutOfTime, cover
 from equifactor.solvers.bounds.tree_start import TreeStart
 from equifactor.solvers.bounds.weighted_bound import WeightedBound
@@ -40,7 +40,6 @@ _MESSAGE_BYTES = 20  # Bytes of a message entry: value and gradient in float64, 
 _OVERHEAD = 100.0  # Entries that take as long as the fixed cost of a cluster. Chosen by hand.
 _SIZE_SHARE = 0.8  # The share of the time left that the iterations at a new size may take. Chosen by hand.
 _FIRST_SHARE = 0.15  # The share of the time left for the first bound, that of `trw`. Chosen by hand.
-_PLANNING_SHARE = 0.1  # The share of the time left for planning orders. Chosen by hand.
 
 
 class _Run(NamedTuple):
@@ -84,7 +83,7 @@ class UpperSide:
     def _steps(self) -> Steps[float]:
         """Try all orders with the smallest clusters, the two best with larger ones, then the best with growing ones.
 
-        The first step is the bound of `trw`, which is quick and holds however early it is stopped.
+        The first step is the bound of `trw`, which is quick and holds even if it is stopped early.
         """
         clock = self._budget.clock
         yield Step(run=lambda: self._sweep_trees(clock.part(_FIRST_SHARE)), required=True)
@@ -119,7 +118,7 @@ class UpperSide:
         largest = float(np.log2(np.diff(s.table_ptr).max(initial=1)))
         first = min(max(_FIRST_BITS, largest + self._one), self._most_bits)
         tried: list[_Run] = []
-        for name, order in candidate_orders(s, planning_work(_PLANNING_SHARE * clock.left), self._seed):
+        for name, order in candidate_orders(s, planning_work(PLANNING_SHARE * clock.left), self._seed):
             scopes = OrderedScopes(s, order)
             self.orders.append((name, scopes))
             for bits in (first, largest):  # If the first size takes too long, the smallest possible one is tried.
@@ -205,7 +204,7 @@ class UpperSide:
         return self.best
 
     def _marginals(self, bound: WeightedBound, scopes: OrderedScopes) -> FloatArray:
-        """[x] the marginals that the layers agree on; uniform before a gradient was computed."""
+        """Return [x] the marginals that the layers agree on; uniform before a gradient was computed."""
         s = self._structure
         p = bound.beliefs()[np.repeat(scopes.place, s.card), place_in_row(s.state_ptr)]
         total = np.repeat(np.add.reduceat(p, s.state_ptr[:-1]), s.card)

@@ -80,7 +80,7 @@ class WeightedBound:
         return True
 
     def gradient(self) -> FloatArray:
-        """[L+C] the gradient with respect to shifts and log weights, after `down`."""
+        """Return [L+C] the gradient with respect to shifts and log weights, after `down`."""
         part = self.part
         first = part.first_shift - part.first_message
         got, given = self.state.grad[first : first + part.num_shifts], self.state.grad[first + part.num_shifts :]
@@ -89,7 +89,7 @@ class WeightedBound:
         return np.concatenate((got - given, self.weight * more))
 
     def reach(self) -> FloatArray:
-        """[L+C] step sizes for shifts and log weights: about one over the curvature.
+        """Return [L+C] step sizes for shifts and log weights: about one over the curvature.
 
         The curvature along a shift is p (1 - p) / w at either cluster. Without it, many states of small probability
         slow the others down, and 1.3 to 2 times as many iterations are needed.
@@ -104,7 +104,7 @@ class WeightedBound:
         return np.concatenate((1.0 / bend, np.ones(len(self.weight))))
 
     def beliefs(self) -> FloatArray:
-        """[V, widest] probabilities of the states of each variable in the order, after `down`: means over clusters."""
+        """Return [V, widest] state probabilities of the variables in order, as means over clusters, after `down`."""
         share = self.weight[:, None] * self.state.belief
         return np.add.reduceat(share, self._bucket_start, axis=0)
 

@@ -14,6 +14,7 @@ from equifactor.solvers.elimination.program import (
     Program,
     Workspace,
     build_program,
+    read_only,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def build_block(structure: Structure, cut: Cut, memory: SharedMemory) -> BlockPr
     in_block = ~cut.is_cut[s.scope_vars]
     program = build_program(cut.structure, cut.order, stride[in_block])
     begin = s.table_ptr.copy()
-    groups = program.groups._replace(table_ptr=begin)
+    groups = program.groups._replace(table_ptr=read_only(begin))  # like the pointers of a graph
     variables = cut.variables[program.variables]
     clusters = program.clusters._replace(state_start=s.state_ptr[variables])
     edges = np.flatnonzero(~in_block)
@@ -86,7 +87,7 @@ def build_block(structure: Structure, cut: Cut, memory: SharedMemory) -> BlockPr
         constants=np.flatnonzero(np.diff(cut.structure.scope_ptr) == 0), variables=variables,
         separators=program.separators, group_scale=np.zeros(program.num_groups),
     )  # fmt: skip
-    work = program.workspace(marginals=True)
+    work = program.workspace(marginals=True, inside=True)
     if len(work.scratch) <= len(memory.scratch):
         work = work._replace(scratch=memory.scratch)
     return BlockProgram(slicing, groups, clusters, _tables(program, memory.arena), work)

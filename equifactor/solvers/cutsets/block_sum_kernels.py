@@ -10,10 +10,8 @@ from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.cutsets.block_program import Slicing
 from equifactor.solvers.elimination.cluster_tables import fill_groups, scale_log
-from equifactor.solvers.elimination.elimination_kernels import collect
+from equifactor.solvers.elimination.elimination_kernels import NO_LIMIT, collect_inside
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
-
-NO_LIMIT = 2**62  # A limit on the work of a pass, in entries, that no pass reaches.
 
 
 @fast_kernel
@@ -29,13 +27,13 @@ def block_sum(log_phi, x, slicing, groups, clusters, tables, work):
 def block_sum_from(group, cluster, log_phi, x, slicing, groups, clusters, tables, work):
     """Do the same as `block_sum` if tables before the given group and messages before the given cluster are valid.
 
-    If the sum is zero, scale[0] says why: -1 for a factor whose variables are all cut, 1 + g for group g, and 0 for
-    the first cluster whose scale[1 + n] is infinite.
+    If the sum is zero, scale[0] is the reason: -1 for a factor whose variables are all cut, and 1 + g for group g. It
+    is 0 for the first cluster n whose scale[1 + n] is infinite.
     """
     total = open_block(group, cluster, log_phi, x, slicing, groups, clusters, tables, work)
     if total == NEG_INF:
         return NEG_INF
-    n, _ = collect(cluster, 0, NO_LIMIT, clusters, tables, work)
+    n, _ = collect_inside(cluster, 0, NO_LIMIT, clusters, tables, work)
     return close_block(total, slicing, clusters, tables) if n >= 0 else NEG_INF
 
 
@@ -64,7 +62,7 @@ def open_block(group, cluster, log_phi, x, slicing, groups, clusters, tables, wo
     if total == NEG_INF:
         scale[0] = -1.0
         return NEG_INF
-    later = FactorGroups(
+    later = (  # not a record: `fill_groups` is compiled for plain tuples
         groups_.table_ptr, groups_.members, groups_.member_ptr[group:], groups_.step_ptr, groups_.steps,
         groups_.axis_ptr[group:], groups_.axis_dim, groups_.constants,
     )  # fmt: skip

@@ -237,7 +237,7 @@ class CutsetSums:
         return True
 
     def marginals(self, context: SolveContext, end: float) -> tuple[FloatArray, float]:
-        """[X] the probabilities of all states, and their standard error if time allows only a draw of the states."""
+        """Return [X] the probabilities of all states, and their standard error if time allows only a draw of states."""
         from equifactor.solvers.cutsets.cutset_kernels import marginals_over_cutset
 
         s, levels, clock = self._structure, self._levels, context.clock
@@ -289,7 +289,7 @@ def _next_effort(effort: int, seconds: float) -> int:
 
 
 def _normalised(values: np.ndarray, ptr: np.ndarray) -> np.ndarray:
-    """[X] the values, rescaled to a sum of 1 for each variable."""
+    """Return [X] the values, rescaled to a sum of 1 for each variable."""
     if not len(values):
         return values
     return values / np.repeat(np.add.reduceat(values, ptr[:-1]), np.diff(ptr))

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
-from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
+from equifactor.solvers.elimination.orders import MOST_BITS, Order, PlanningLimits, best_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,6 @@ _OVERSTATED = 8.0  # An order asks for fewer than this many times the bits that 
 _NEARLY_BEST = 0.5  # Variables are cut together if they save at least this share of the largest saving. By hand.
 _AT_ONCE = 64  # Variables that are cut together at most. Chosen by hand.
 _NEGLIGIBLE = 1e-6  # Clusters below this share of the largest one do not influence the choice. Chosen by hand.
-MOST_BITS = 500.0  # Bits that count at most in sums of sizes and states, so that powers of two stay finite.
 
 
 class Cut(NamedTuple):
@@ -146,7 +145,7 @@ def sizes_of(structure: Structure, order: Order) -> tuple[float, float]:
 
 
 def _bits(structure: Structure, order: Order) -> tuple[FloatArray, FloatArray]:
-    """[v] bits of the states of each cluster's variable, and of its message."""
+    """Return [v] bits of the states of each cluster's variable, and of its message."""
     own = np.log2(structure.card[order.variables])
     running = np.concatenate(([0.0], np.cumsum(own[order.separators])))
     return own, running[order.sep_ptr[1:]] - running[order.sep_ptr[:-1]]

@@ -10,7 +10,7 @@ from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.cutsets.block_sum_kernels import block_sum_from, close_block, open_block
 from equifactor.solvers.cutsets.cutset_levels import LevelArrays
-from equifactor.solvers.elimination.elimination_kernels import collect, distribute
+from equifactor.solvers.elimination.elimination_kernels import collect_inside, distribute_inside
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
 
 PASS_ENTRIES = 10  # The fixed cost of a pass, in table entries for each variable of the model. Chosen by hand.
@@ -54,8 +54,8 @@ def sum_over_cutset(log_phi, x, begin, effort, levels, slicing, groups, clusters
     A call ends after the work of about `effort` table entries, in the middle of a pass if need be. Passes are not
     counted, because one that meets a zero early may take a thousandth of another. States that a zero excludes together
     take a single pass. x [V], kept [4] and score [1] are as the previous call left them. kept[0] is the level from
-    which messages must be recomputed. A pass that has not ended goes on at cluster kept[1] - 1 (kept[1] is 0 for none),
-    block kept[2]; its level is kept[3], and score[0] is what `open_block` returned.
+    which messages must be recomputed. A pass that has not ended goes on at cluster kept[1] - 1, block kept[2]; kept[1]
+    is 0 if there is no such pass. Its level is kept[3], and score[0] is what `open_block` returned.
     """
     levels_, scale = LevelArrays(*levels), ClusterTables(*tables).scale
     num_clusters = len(Clusters(*clusters).dim)
@@ -72,7 +72,7 @@ def sum_over_cutset(log_phi, x, begin, effort, levels, slicing, groups, clusters
             spent += PASS_ENTRIES * len(x)
         w = score[0]
         if w > NEG_INF:
-            cluster, block = collect(cluster, block, max(1, effort - spent), clusters, tables, work)
+            cluster, block = collect_inside(cluster, block, max(1, effort - spent), clusters, tables, work)
             if 0 <= cluster < num_clusters:
                 kept[1], kept[2], kept[3] = cluster + 1, block, level
                 return n
@@ -145,7 +145,7 @@ def _close(level, levels, clusters, tables, work, p, total, mass, waiting):
             for t in range(place[b + 1] - at):
                 waiting[1, at + t] = arena[message + t]
     # The work of all clusters of the level is the budget, so that the pass ends at the first of them.
-    distribute(levels_.cluster[level + 1] - 1, 0, levels_.work[level], clusters, tables, work, p)
+    distribute_inside(levels_.cluster[level + 1] - 1, 0, levels_.work[level], clusters, tables, work, p)
     for b in range(len(lower)):
         if upper_level[b] == level:
             at, message = place[b], start[num_groups + lower[b]]

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.kernels.pointers import ptr_of
-from equifactor.solvers.cutsets.cutset_choice import MOST_BITS
-from equifactor.solvers.elimination.orders import Order
+from equifactor.solvers.elimination.orders import MOST_BITS, Order
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -65,7 +64,7 @@ class LevelArrays(NamedTuple):
 
 
 def level_arrays(nested: Nest, block: BlockProgram) -> LevelArrays:
-    """The levels of a block that was built for `nested.cut`."""
+    """Return the levels of a block that was built for `nested.cut`."""
     c, count = block.clusters, len(nested.variables)
     num_vars = len(c.dim)
     num_groups = len(block.tables.size) - num_vars
@@ -88,7 +87,7 @@ def level_arrays(nested: Nest, block: BlockProgram) -> LevelArrays:
 
 
 def cluster_work(block: BlockProgram) -> IntArray:
-    """[v+1] the work of `distribute` on all clusters before each one, in the units in which it counts."""
+    """Return [v+1] the work of `distribute` on all clusters before each one, in the units in which it counts."""
     c = block.clusters
     size = block.tables.size[len(block.tables.size) - len(c.dim) :]
     return np.concatenate(([0], np.cumsum(2 * c.dim * size * (np.diff(c.in_ptr) + 1))))
@@ -134,7 +133,7 @@ def nest(structure: Structure, cut: Cut, most_waiting: float = math.inf) -> Nest
 
 
 def _clusters(structure: Structure, cut: Cut, variables: IntArray) -> tuple[FloatArray, BoolArray]:
-    """[v] entries of each cluster, and [v, m] whether it depends on each cut variable."""
+    """Return [v] entries of each cluster, and [v, m] whether it depends on each cut variable."""
     s, order = structure, cut.order
     count = len(order.variables)
     bits = np.log2(s.card[cut.variables[order.variables]])

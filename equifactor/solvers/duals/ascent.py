@@ -15,7 +15,7 @@ from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.jit import plain
 from equifactor.solvers.duals import decoding_kernels as decode
 from equifactor.solvers.duals import dual_kernels as duals
-from equifactor.solvers.duals.chain_pass_kernels import pass_chains
+from equifactor.solvers.duals.chain_pass_kernels import STATES, pass_chains
 from equifactor.solvers.duals.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class VariableAscent(Ascent):
             return np.zeros(0, np.int64)
         arity = np.diff(self.layout.factors[:, SLOT])
         most = np.where(kinds_with("searches_maxima", kinds.kind), _LONG_SEARCH, _LONG)
-        long = (kinds.kind != TABLE) & (self.chains[0] == 0) & (arity > most)
+        long = (kinds.kind != TABLE) & (self.chains[STATES] == 0) & (arity > most)
         return self.layout.order[long[self.layout.order]]
 
 

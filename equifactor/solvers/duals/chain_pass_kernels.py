@@ -18,6 +18,8 @@ from equifactor.graph.layout import ENTRY, MSG, SLOT
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, kernel
 
+STATES = 0  # The place of the field `size` in a `PassChains` that is passed as a plain tuple.
+
 
 class PassChains(NamedTuple):
     """The automata of one graph, or batch."""

@@ -15,6 +15,7 @@ from equifactor.solvers.duals import cycle_kernels as kernels
 from equifactor.solvers.duals import dual_kernels as duals
 from equifactor.solvers.duals.ascent import VariableAscent, best_states
 from equifactor.solvers.duals.stall import Stall
+from equifactor.solvers.elimination.program import read_only
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -101,7 +102,8 @@ class CycleAscent:
         flat = compile(graph)
         self.inner = VariableAscent(flat)
         self.order = flat.entry_order
-        self.log_phi = self.inner.log_phi = np.array(flat.log_phi)  # reparametrised in place from now on
+        self.log_phi = np.array(flat.log_phi)  # reparametrised in place from now on
+        self.inner.log_phi = read_only(self.log_phi)  # its kernels are compiled for the potentials of graphs
         self.unary = self.inner.unary = unary
         self.inner.total[:] = unary
         place = np.empty(len(self.order), np.int64)

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Dual ascent for MAP: messages that lower the bound of appendix C, factor by factor or variable by variable.
+"""Dual ascent for MAP: messages that lower the bound of `map_bounds`, factor by factor or variable by variable.
 
 The bound is sum_i max_x total_i(x) + sum_a max_{x_a} (log f_a - sum_i m_{a->i}), total_i = sum_a m_{a->i}. Instead of a
 message the kernels keep the value it gives back to its factor, `back [S]` = -m_{a->i}(x). `back` is -inf at every state
@@ -19,7 +19,7 @@ from equifactor.factors.structured_kernels import structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
 from equifactor.kernels.fastmath import NEG_INF, get, put
 from equifactor.kernels.jit import fast_kernel, inlined
-from equifactor.solvers.duals.chain_pass_kernels import begin_pass, chain_marginal, chain_step
+from equifactor.solvers.duals.chain_pass_kernels import STATES, begin_pass, chain_marginal, chain_step
 
 
 class DualArrays(NamedTuple):
@@ -113,7 +113,7 @@ def sweep_variables(direction, arrays, kinds, chains, var_ptr, unary):
                 is_table = True
                 if kinds is not None:
                     is_table = kinds[KIND][p] == 0
-                    if chains[0][p] > 0:
+                    if chains[STATES][p] > 0:
                         chain_marginal(factors, slots, kinds, chains, p, s, out)
                     elif not is_table:
                         structured_messages(factors, slots, log_phi, kinds, p, back, out)
@@ -146,7 +146,7 @@ def sweep_variables(direction, arrays, kinds, chains, var_ptr, unary):
                 put(back, m + x, NEG_INF if t == NEG_INF else w * (t - top) - get(out, m + x))
             if kinds is not None:
                 p = factor_of_slot[s]
-                if chains[0][p] > 0:
+                if chains[STATES][p] > 0:
                     chain_step(factors, slots, kinds, chains, p, s, back)
         for x in range(state, state + d):
             t = get(total, x)

@@ -1,4 +1,4 @@
-"""Upper bounds on MAP that hold for arbitrary messages (appendix C of the paper), for numpy and for torch."""
+"""Upper bounds on MAP that hold for arbitrary messages (appendix C of [Sun21]), for numpy and for torch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph import FactorGraph, FlatGraph, compile
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 def map_upper_bound(graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[Any], messages: Any) -> Any:
     """Return an upper bound on the best log score of each graph, from any factor-to-variable log messages.
 
-    sum_a max_{x_a} (log f_a(x_a) - sum_i m_{a->i}(x_i)) + sum_i max_x sum_a m_{a->i}(x): a message is added to its
-    variable and subtracted from its factor, so no score changes, and a sum of maxima is at least the maximum of the
-    sum.
+    The bound is sum_a max_{x_a} (log f_a(x_a) - sum_i m_{a->i}(x_i)) + sum_i max_x sum_a m_{a->i}(x). A message is
+    added to its variable and subtracted from its factor, so no score changes. A sum of maxima is at least the maximum
+    of the sum.
 
     Args:
         graph: a graph, several graphs, or a compiled FlatGraph. A FlatGraph of tensors takes messages in a tensor
@@ -33,7 +34,7 @@ def map_upper_bound(graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[Any],
     Returns:
         [G], -inf where the messages prove that every assignment has probability zero.
 
-    Cost O(T). Raises ValueError for messages of another shape, and for numpy messages with NaN or +inf.
+    Cost O(T). Raises `ModelError` for messages of another shape, and for numpy messages with NaN or +inf.
     """
     flat = graph if isinstance(graph, FlatGraph) else compile(graph)
     return upper_bound_of(flat, _checked(flat, messages))
@@ -108,11 +109,14 @@ def tighten(
 
 def _checked(flat: FlatGraph[Any], messages: Any) -> Any:
     """Return messages of the right shape; numpy messages become float64 and must not hold NaN or +inf."""
-    messages = np.asarray(messages, np.float64) if isinstance(flat.log_phi, np.ndarray) else messages
+    try:
+        messages = np.asarray(messages, np.float64) if isinstance(flat.log_phi, np.ndarray) else messages
+    except (TypeError, ValueError):
+        raise ModelError(f"messages must be numbers, found {brief(messages)}.") from None
     if tuple(messages.shape) != (flat.num_edge_states,):
-        raise ValueError(f"messages must have shape ({flat.num_edge_states},), but have shape {tuple(messages.shape)}.")
+        raise ModelError(f"messages must have shape ({flat.num_edge_states},), but have shape {tuple(messages.shape)}.")
     if isinstance(messages, np.ndarray) and (np.isnan(messages).any() or np.isposinf(messages).any()):
-        raise ValueError(
+        raise ModelError(
             "messages must be natural logs: finite, or -inf for an impossible state. They contain NaN or +inf."
         )
     return messages

@@ -7,7 +7,7 @@ from collections import deque
 
 
 class Stall:
-    """Watches the bounds of the last sweeps and decides whether they still fall.
+    """The bounds of the last sweeps, and the decision whether they still fall.
 
     Args:
         sweeps: the fall is measured over this many sweeps; before that many, only an infinite gap counts as

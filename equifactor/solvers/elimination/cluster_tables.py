@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Tables of an elimination: fills them from factors, scales them, converts them between the domains.
+"""Tables of an elimination: filled from factors, scaled, and converted between the linear and the log domain.
 
 The arguments `groups` and `tables` are the records of `program.py`; see `elimination_kernels.py`.
 """
@@ -12,6 +12,20 @@ from equifactor.solvers.elimination.program import ClusterTables, FactorGroups
 
 WIDE = 600.0  # nats: a table whose logs span more than this is kept in logs
 _INFINITY = 0x7FF0000000000000  # the bits of the floating-point infinity
+
+
+@fast_kernel
+def next_entry(at, k, first, axis_dim, step, steps, digit):
+    """Return the place of the next entry along the axes up to k, or -1 after the last; `digit` counts along them."""
+    while k >= 0:
+        digit[k] += 1
+        at += steps[step + k]
+        if digit[k] < axis_dim[first + k]:
+            return at
+        at -= digit[k] * steps[step + k]
+        digit[k] = 0
+        k -= 1
+    return -1
 
 
 @fast_kernel
@@ -30,7 +44,7 @@ def fill_groups(log_phi, groups, op_start, arena, digit):
             at = table_ptr[members[m]]
             step = steps[step_ptr[m] + num_axes - 1]
             end = start
-            while True:
+            while at >= 0:
                 if m == member_ptr[g]:
                     for x in range(row):
                         arena[end + x] = log_phi[at + x * step]
@@ -38,17 +52,7 @@ def fill_groups(log_phi, groups, op_start, arena, digit):
                     for x in range(row):
                         arena[end + x] += log_phi[at + x * step]
                 end += row
-                k = num_axes - 2
-                while k >= 0:
-                    digit[k] += 1
-                    at += steps[step_ptr[m] + k]
-                    if digit[k] < axis_dim[first + k]:
-                        break
-                    at -= digit[k] * steps[step_ptr[m] + k]
-                    digit[k] = 0
-                    k -= 1
-                if k < 0:
-                    break
+                at = next_entry(at, num_axes - 2, first, axis_dim, step_ptr[m], steps, digit)
 
 
 @fast_kernel

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Backward sampling: draws states from the products of the clusters, after one upward pass for all draws.
+"""Backward sampling: draws of states from the products of the clusters, after one upward pass for all draws.
 
 The arguments `clusters` and `tables` are the records of `program.py`, after `collect`; see `elimination_kernels.py`.
 """
@@ -15,8 +15,8 @@ from equifactor.solvers.elimination.program import Clusters, ClusterTables
 def draw_states(x, rng, variables, separators, clusters, tables, row):
     """Draw the states of all clusters after an upward pass, the variable eliminated last first. Writes x.
 
-    x [.] holds a state for every variable. variables [v] says which variable each cluster eliminates, and separators
-    says which clusters eliminate those of its separator. row is scratch with room for the states of any variable.
+    x [.] holds a state for every variable. variables [v] is the variable that each cluster eliminates. separators lists
+    the clusters that eliminate the variables of its separator. row is scratch with room for the states of any variable.
     """
     clusters, tables = Clusters(*clusters), ClusterTables(*tables)
     dim, sep_ptr, in_ptr, in_op = clusters.dim, clusters.sep_ptr, clusters.in_ptr, clusters.in_op

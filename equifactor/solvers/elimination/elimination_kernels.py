@@ -10,13 +10,15 @@ Each pass runs for about `budget` operations and returns how far it got, so that
 
 The arguments `clusters`, `groups`, `tables` and `work` are the records of `program.py`, passed as plain tuples. Each
 pass makes records of them again: Numba takes five times as long to recognise a NamedTuple. Fields that loops use are
-unpacked first, because every access to a field of a record counts references.
+unpacked first, because every access to a field of a record counts references. Other kernels call the passes by their
+addresses, which are in `work`, so that the passes are compiled once.
 """
 
 import math
 
-import numpy as np
+from numba import types
 
+from equifactor.kernels.by_address import Separate
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.elimination.cluster_block import (
@@ -45,7 +47,7 @@ from equifactor.solvers.elimination.cluster_tables import (
 from equifactor.solvers.elimination.program import Clusters, ClusterTables, FactorGroups, Workspace
 
 LINEAR, WATCHED, LOG = 0, 1, 2  # the ways to compute a cluster
-_ALL = 2**62  # a budget that no pass uses up
+NO_LIMIT = 2**62  # a budget that no pass uses up
 
 
 @fast_kernel
@@ -177,6 +179,28 @@ def distribute(n, block, budget, clusters, tables, work, p):
     return n, block
 
 
+_INTS, _FLOATS, _BOOLS = (types.Array(t, 1, "C") for t in (types.int64, types.float64, types.boolean))
+_TABLES = types.Tuple([_INTS, _INTS, _FLOATS, _BOOLS, _FLOATS, _INTS, _FLOATS])
+_WORK = types.Tuple([_FLOATS, *[_INTS] * 4, _FLOATS, _INTS, types.int64, types.int64])
+_GIVEN = (*[types.int64] * 3, types.UniTuple(_INTS, len(Clusters._fields)), _TABLES, _WORK)
+_PLACE = types.UniTuple(types.int64, 2)
+COLLECT, DISTRIBUTE = Separate(collect, _PLACE(*_GIVEN)), Separate(distribute, _PLACE(*_GIVEN, _FLOATS))
+_call_collect, _call_distribute = COLLECT.call, DISTRIBUTE.call
+_COLLECT_AT, _DISTRIBUTE_AT = Workspace._fields.index("collect_at"), Workspace._fields.index("distribute_at")
+
+
+@inlined
+def collect_inside(n, block, budget, clusters, tables, work):
+    """Run `collect` from another kernel, with records as plain tuples; the workspace must be made with `inside`."""
+    return _call_collect(work[_COLLECT_AT], (n, block, budget, clusters, tables, work))
+
+
+@inlined
+def distribute_inside(n, block, budget, clusters, tables, work, p):
+    """Run `distribute` from another kernel, likewise."""
+    return _call_distribute(work[_DISTRIBUTE_AT], (n, block, budget, clusters, tables, work, p))
+
+
 @inlined
 def _clear_scratch(first, last, in_op, num_groups, size, scratch, scratch_start):
     """Set to zero where the probabilities of the separators below the operands in_op[first:last] are summed."""
@@ -222,7 +246,7 @@ def trace_back(eliminated, scope_ptr, scope, choice_start, choice, card, states)
     """Fill in the states of the eliminated variables, the last one first.
 
     Variable eliminated[n] depends on the variables scope[scope_ptr[n]:scope_ptr[n+1]], which are eliminated later or
-    not at all; its best state for each of their states, in C order, begins at choice[choice_start[n]].
+    not at all. Its best states for each of their states, in C order, begin at choice[choice_start[n]].
     """
     for n in range(len(eliminated) - 1, -1, -1):
         row = 0
@@ -239,14 +263,11 @@ def run_batch(log_phi, with_p, p, log_z, probed, groups, clusters, tables, work)
     is (slots [K], entry_of_slot [K], entries [N, T]): with probabilities, the numbers that the separators leave in the
     arena at `slots` go into the entries.
     """
-    # The passes are called as from Python, with tuples and numbers that are not constants, so that they are compiled
-    # once.
     slots, entry_of_slot, entries = probed
     constants, digit = FactorGroups(*groups).constants, Workspace(*work).digit
     own, room = Clusters(*clusters), ClusterTables(*tables)
     state_start, dim, parent = own.state_start, own.dim, own.parent
     start, arena, is_log, mode, scale = room.start, room.arena, room.is_log, room.mode, room.scale
-    zero, budget = np.int64(0), np.int64(_ALL)
     num_vars = len(dim)
     num_groups = len(start) - num_vars
     for g in range(len(log_phi)):
@@ -258,7 +279,7 @@ def run_batch(log_phi, with_p, p, log_z, probed, groups, clusters, tables, work)
             total += log_phi[g, constants[c]]
         possible = total > NEG_INF and scale_groups(num_groups, tables)
         if possible:
-            n, _ = collect(zero, zero, budget, clusters, tables, work)
+            n, _ = collect_inside(0, 0, NO_LIMIT, clusters, tables, work)
             possible = n >= 0
         if not possible:
             log_z[g] = NEG_INF
@@ -272,7 +293,7 @@ def run_batch(log_phi, with_p, p, log_z, probed, groups, clusters, tables, work)
                 total += value if is_log[num_groups + n] else math.log(value)
         log_z[g] = total
         if with_p:
-            distribute(np.int64(num_vars - 1), zero, budget, clusters, tables, work, p[g])
+            distribute_inside(num_vars - 1, 0, NO_LIMIT, clusters, tables, work, p[g])
             normalise(state_start, dim, p[g])
             for k in range(len(slots)):
                 entries[g, entry_of_slot[k]] = arena[slots[k]]

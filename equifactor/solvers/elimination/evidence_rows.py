@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.status import Task
@@ -48,6 +49,7 @@ class EvidenceRows:
             `solve(graph.condition(row))` may still fit.
     """
 
+    @checks_types("memory_limit")
     def __init__(self, graph: FactorGraph, memory_limit: float = 4.0) -> None:
         self.graph = as_graph(graph)
         lowered = lower(graph).graph
@@ -210,13 +212,13 @@ class EvidenceRows:
             if self._possible:
                 run_rows(states, self._constant, *records, tuple(room))
             room.log_z[~agrees] = -math.inf
-            room.p[np.isneginf(room.log_z)] = 0.0  # parts that are not connected to the contradiction have others
+            room.p[np.isneginf(room.log_z)] = 0.0  # components without the contradiction have other values
             room.p[np.ix_(np.isfinite(room.log_z), self._fixed_columns)] = 1.0
             done = stop
         return answers.log_z[:done], answers.p[:done]
 
     def _agreeing(self, rows: IntArray) -> BoolArray:
-        """Return which rows [b] do not contradict what the graph itself has observed."""
+        """Return which rows [b] do not contradict the evidence of the graph itself."""
         if not self._possible or self.graph.observed is None:
             return np.full(len(rows), self._possible)
         own = self.graph.observed

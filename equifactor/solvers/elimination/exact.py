@@ -11,10 +11,11 @@ import numpy as np
 from equifactor.base.budget import Budget, planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.kernels.readiness import plain_is_better
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
 from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.solvers.elimination.orders import NoOrder
+from equifactor.solvers.elimination.orders import NoOrder, Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
 from equifactor.solving.estimate import Estimate, impossible
@@ -77,6 +78,8 @@ class Exact(GraphSolver):
             return self._run_batch([graph], steps, task, context)[0]
         reduced = steps.reduced.applied_to(graph)
         log_phi = reduced.graph.log_phi
+        if _is_plain(steps, task):
+            return _run_plain(reduced, steps, task, context)
         if task is Task.MAP:
             best = maximise(steps.program, log_phi, context.clock, report=context.report)
             return _stopped(steps, context) if best is None else _best(reduced, steps, best)
@@ -90,10 +93,10 @@ class Exact(GraphSolver):
         steps = (
             plan_structure(group[0], self.memory_limit, task) if len(group) > 1 and not context.clock.stopped else None
         )
-        # Zeros that only single graphs have may bring those below the limit: then each graph is planned by itself.
+        # A graph with zeros of its own may fit where the common plan does not, so each graph is planned by itself.
         if steps is None or self._refusal(steps, task, context) is not None:
             return [self.run_one(graph, task, context) for graph in group]
-        if task is Task.MAP:
+        if task is Task.MAP or (context.device == "cpu" and _is_plain(steps, task, len(group))):
             return [self.run_plan(graph, steps, task, context) for graph in group]
         return self._run_batch(group, steps, task, context)
 
@@ -129,6 +132,24 @@ class Exact(GraphSolver):
                 stats=_stats(steps),
             )
         return None
+
+
+def _is_plain(steps: Plan, task: Task, count: int = 1) -> bool:
+    """Return whether plain NumPy runs a plan for some graphs sooner than kernels, with the time to load them."""
+    return plain_is_better(count * steps.plain_seconds(task), count * steps.seconds(task), "elimination")
+
+
+def _run_plain(reduced: ReducedGraph, steps: Plan, task: Task, context: SolveContext) -> Estimate:
+    """Run a plan in plain NumPy."""
+    from equifactor.solvers.elimination.plain_elimination import plain_best, plain_sums
+
+    assert isinstance(steps.found, Order)
+    model = reduced.graph.structure, steps.found, reduced.graph.log_phi
+    if task is Task.MAP:
+        best = plain_best(*model, context.clock)
+        return _stopped(steps, context) if best is None else _best(reduced, steps, best)
+    sums = plain_sums(*model, task is Task.MAR, context.clock)
+    return _stopped(steps, context) if sums is None else _sums(reduced, steps, sums)
 
 
 def _groups(graphs: Sequence[FactorGraph]) -> Iterator[Sequence[FactorGraph]]:

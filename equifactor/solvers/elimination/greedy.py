@@ -14,8 +14,8 @@ import numpy as np
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.kernels.heaps import settle
 from equifactor.kernels.jit import inlined, kernel
+from equifactor.solvers.elimination.orders import MOST_BITS
 
-MOST_BITS = 500.0  # bits: larger tables are all equally impossible, and powers of two stay finite
 SPREAD = 1e-7  # a random number times this decides between equal prices
 
 

@@ -75,7 +75,7 @@ def by_growth(graph, balance, noise, limits, outcome, rng):
     bits = graph.bits
     num_vars = len(bits)
     tables, scopes, end = _factor_tables(graph.scope_ptr, graph.scope_vars, bits)
-    owners = _Owners(graph.var_ptr[:-1].copy(), np.diff(graph.var_ptr), graph.var_factors.copy())
+    owners = _first_owners(graph.var_ptr, graph.var_factors)
     seen = np.full(num_vars, -1, np.int64)
     price, work = np.empty(num_vars), 0.0
     for i in range(num_vars):
@@ -122,6 +122,16 @@ def _factor_tables(scope_ptr, scope_vars, bits):
         longer(scope_vars, end, 2 * end + 64),
         end,
     )
+
+
+@kernel
+def _first_owners(var_ptr, var_factors):
+    """Return the factors of each variable. Loops, because `np.diff` takes 1.5 s to compile."""
+    num_vars = len(var_ptr) - 1
+    start, count = np.empty(num_vars, np.int64), np.empty(num_vars, np.int64)
+    for i in range(num_vars):
+        start[i], count[i] = var_ptr[i], var_ptr[i + 1] - var_ptr[i]
+    return _Owners(start, count, longer(var_factors, len(var_factors), len(var_factors)))
 
 
 @kernel

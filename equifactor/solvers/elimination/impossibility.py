@@ -1,7 +1,7 @@
 """The test of whether a graph has no possible assignment at all: it tells a proof from a numerical failure.
 
 A method that has excluded every state has either met the zeros of the tables or lost its numbers to the range of
-floating point, and cannot tell which. The status `zero-probability` is a proof, so it is decided here.
+floating point. The method itself cannot tell which. The status `zero-probability` is a proof, so it is decided here.
 """
 
 from __future__ import annotations

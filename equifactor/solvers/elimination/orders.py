@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
 
 
+MOST_BITS = 500.0  # Larger tables are all equally impossible, and powers of two and their products stay finite.
+BITS_ROUNDING = 1e-9  # The rounding of sums of bits that is allowed: 1e6 times that of a sum of 30 bits.
 _GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.
 
 # The rule and the noise of the first tries, by fill or by growth with a balance; see the kernels. Every second later

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from numbers import Integral, Real
@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import Seconds
+from equifactor.base.argument_types import checks_types
+from equifactor.base.budget import FLOAT_BYTES, Seconds
 from equifactor.base.errors import OptionError, brief
 from equifactor.base.status import Task
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph.factor_graph import as_graph
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
+from equifactor.kernels.readiness import kernels_in_time, plain_is_better
 from equifactor.show.text_tables import terminal_table
-from equifactor.solvers.elimination.orders import NoOrder, Order, PlanningLimits, best_order
-from equifactor.solvers.elimination.program import Program, build_program
+from equifactor.solvers.elimination.orders import MOST_BITS, NoOrder, Order, PlanningLimits, best_order
+from equifactor.solvers.elimination.program import Program, build_program, place_messages
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,11 +29,10 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
 
-_BYTES = 8  # bytes of a float64
-# Bytes per message entry that stay: the entry, nothing, the best state.
-_KEPT_BYTES = {Task.MAR: 8, Task.PR: 0, Task.MAP: 1}
+# Bytes that stay in memory for each message entry: the entry for MAR, nothing for PR, the best state for MAP.
+_KEPT_BYTES = {Task.MAR: FLOAT_BYTES, Task.PR: 0, Task.MAP: 1}
 _SECONDS_PER_ENTRY = {Task.MAR: Seconds.UP_AND_DOWN, Task.PR: Seconds.UP, Task.MAP: Seconds.UP_MAX}
-_MOST_BITS = 1000.0  # bits: powers of two stay finite below
+_ORDERS_FASTER = 0.05  # The time of the kernels for one elimination order, as a share of the time in plain Python.
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,16 +117,17 @@ class Plan:
 
     @cached_property
     def entries(self) -> float:
-        """The entries of all cluster tables together: the work of one pass (at most 2^1000)."""
+        """The entries of all cluster tables together: the work of one pass (at most 2^500)."""
         if not self.finished:
-            return 2.0 ** min(self.log2_largest, _MOST_BITS)
-        return float(np.exp2(np.minimum(self.log2_sizes, _MOST_BITS)).sum()) if self.log2_sizes else 0.0
+            return 2.0 ** min(self.log2_largest, MOST_BITS)
+        return float(np.exp2(np.minimum(self.log2_sizes, MOST_BITS)).sum()) if self.log2_sizes else 0.0
 
     @property
     def memory(self) -> float:
         """The bytes for all marginals: all messages, kept for the downward pass, and the input of one cluster."""
         return self.memory_for(Task.MAR)
 
+    @checks_types("task")
     def memory_for(self, task: Task) -> float:
         """Return the bytes for one task; ln Z alone and MAP overwrite messages that have been read."""
         if task not in self._memory:
@@ -138,24 +140,33 @@ class Plan:
 
     def _count_memory(self, task: Task) -> float:
         if not isinstance(self.found, Order):
-            return _BYTES * 2.0 ** min(self.log2_largest - math.log2(self._card.max()), _MOST_BITS)
-        message = np.exp2(np.minimum(self._bits[1], _MOST_BITS))
+            return FLOAT_BYTES * 2.0 ** min(self.log2_largest - math.log2(self._card.max()), MOST_BITS)
+        message = np.exp2(np.minimum(self._bits[1], MOST_BITS))
         tables = 2.0 * float(self.reduced.graph.structure.num_entries)
         # larger tables cannot be run for any task, so the finer sum is not needed
         if task is Task.MAR or self.log2_largest > 40:
             parent = self.found.parent
             received = np.bincount(parent[parent >= 0], message[parent >= 0])
-            return _BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
+            return FLOAT_BYTES * (float(message.sum()) + float(received.max(initial=0.0)) + tables)
         kept = _KEPT_BYTES[task] * float(message.sum())
-        return _BYTES * (self.program.starts(reuse=True)[1] + tables) + kept
+        place = place_messages(np.rint(message).astype(np.int64), self.found.parent)[1]
+        return FLOAT_BYTES * (place + 1.5 * tables) + kept
 
+    @checks_types("gib", "task")
     def fits(self, gib: float, task: Task = Task.MAR) -> bool:
         """Return whether there is an order and its memory for the task is at most `gib` GiB."""
-        return self.finished and self.memory_for(task) <= gib * 2**30
+        return self.finished and self.memory_for(task) <= float(gib) * 2**30
 
+    @checks_types("task")
     def seconds(self, task: Task = Task.MAR) -> float:
         """Return the time on one core, within a factor of two or three."""
         return self.entries * _SECONDS_PER_ENTRY[task]
+
+    def plain_seconds(self, task: Task = Task.MAR) -> float:
+        """Return the time on one core in plain NumPy, within a factor of two or three."""
+        from equifactor.solvers.elimination.plain_elimination import plain_seconds
+
+        return plain_seconds(self.entries, len(self._card), task is Task.MAR)
 
     @cached_property
     def program(self) -> Program:
@@ -176,6 +187,7 @@ class Plan:
         """The width, largest table and memory for all marginals, in words."""
         return self.cost_of(Task.MAR)
 
+    @checks_types("task")
     def cost_of(self, task: Task) -> str:
         """Return the width, largest table and memory for any task, in words."""
         at_least = "" if self.finished else "at least "
@@ -184,9 +196,10 @@ class Plan:
             f"{at_least}{format_bytes(self.memory_for(task))}"
         )
 
+    @checks_types("gib", "task")
     def excess(self, gib: float, task: Task = Task.MAR) -> str:
         """Return one sentence on how the elimination exceeds `gib` GiB; for a plan that does not fit."""
-        limit = format_bytes(gib * 2**30)
+        limit = format_bytes(float(gib) * 2**30)
         if self.finished:
             return f"Elimination needs {self.cost_of(task)}, but the limit is {limit}."
         return (
@@ -222,11 +235,12 @@ class Plan:
         return facts_table("Elimination plan", self.facts())
 
 
+@checks_types("most_work")
 def plan(
     graph: FactorGraph | ReducedGraph,
     *,
     memory_limit: float | None = None,
-    task: Task = Task.MAR,
+    task: Task | str = Task.MAR,
     tries: int | None = None,
     most_work: float = math.inf,
     seed: int = 0,
@@ -242,6 +256,7 @@ def plan(
         seed: seed of the random choices. The same graph and arguments give the same plan.
     """
     _check_arguments(graph, memory_limit, tries, seed)
+    task = _read_task(task)
     impossible = False
     auxiliary = entries = 0
     if isinstance(graph, ReducedGraph):
@@ -258,9 +273,31 @@ def plan(
     if tries is None:
         tries = 32 if memory_limit is None else 256
     kept = limit / _KEPT_BYTES[task] if _KEPT_BYTES[task] else math.inf
-    limits = PlanningLimits(tries=tries, kept=kept, message=limit / _BYTES, work=most_work)
-    order = best_order(reduced.graph.structure, limits, seed)
-    return Plan(reduced, order, impossible, auxiliary, entries)
+    limits = PlanningLimits(tries=tries, kept=kept, message=limit / FLOAT_BYTES, work=most_work)
+    made = _plain_plan(Plan(reduced, NoOrder(0.0, 0, True), impossible, auxiliary, entries), limits, task)
+    return made or Plan(reduced, best_order(reduced.graph.structure, limits, seed), impossible, auxiliary, entries)
+
+
+def _plain_plan(empty: Plan, limits: PlanningLimits, task: Task) -> Plan | None:
+    """Return the plan along an order of plain Python; None if kernels should look for an order.
+
+    A plan that takes long to run deserves the many tries of the kernels.
+    """
+    from equifactor.solvers.elimination.plain_orders import plain_order, plain_order_seconds
+
+    structure = empty.reduced.graph.structure
+    seconds = plain_order_seconds(structure)
+    if not plain_is_better(seconds, _ORDERS_FASTER * seconds, "elimination", count=False):
+        return None
+    order = plain_order(structure, limits)
+    if order is None:
+        return None
+    made = replace(empty, found=order)
+    if not kernels_in_time("elimination"):
+        return made
+    if isinstance(order, NoOrder):
+        return None
+    return made if plain_is_better(made.plain_seconds(task), made.seconds(task), "elimination", count=False) else None
 
 
 def _check_arguments(graph: object, memory_limit: object, tries: object, seed: object) -> None:
@@ -271,8 +308,15 @@ def _check_arguments(graph: object, memory_limit: object, tries: object, seed: o
         raise OptionError(f"memory_limit must be a number of GiB of at least 0, found {brief(memory_limit)}.")
     if tries is not None and not (isinstance(tries, Integral) and int(tries) >= 1):
         raise OptionError(f"tries must be a whole number of at least 1, found {brief(tries)}.")
-    if not isinstance(seed, Integral):
-        raise OptionError(f"The seed must be a whole number, found {brief(seed)}.")
+    if not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
+        raise OptionError(f"The seed must be a whole number from 0 to 2^63 - 1, found {brief(seed)}.")
+
+
+def _read_task(task: Task | str) -> Task:
+    try:
+        return Task(task)
+    except ValueError:
+        raise OptionError(f"There is no task {brief(task)}. The tasks are {', '.join(Task)}.") from None
 
 
 def format_bytes(n: float) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.kernels.pointers import ptr_of
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.elimination.orders import Order
 
 
+_Number = TypeVar("_Number", np.float64, np.int64)
 _FIRST_FIT = 4096  # Messages with fewer entries get their own place instead of a reused one. Chosen by hand.
 
 
@@ -72,6 +75,9 @@ class Workspace(NamedTuple):
     digit: IntArray  # [axes of a cluster] states of the outer axes
     scratch: FloatArray  # probabilities of the separators below a cluster
     scratch_start: IntArray  # [operands of a cluster] place of each of them
+    # The addresses of `elimination_kernels.collect` and `distribute` for kernels that call them, 0 for other kernels.
+    collect_at: int = 0
+    distribute_at: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +107,8 @@ class Program:
         """
         if not reuse:
             return self._separate_starts
-        from equifactor.solvers.elimination.program_kernels import place_messages
-
         groups = ptr_of(self.size[: self.num_groups])
-        offset, length = place_messages(self.message_sizes, self.clusters.parent, _FIRST_FIT)
+        offset, length = place_messages(self.message_sizes, self.clusters.parent)
         return np.concatenate((groups[:-1], groups[-1] + offset)), int(groups[-1]) + length
 
     @cached_property
@@ -121,13 +125,22 @@ class Program:
             low=np.zeros(operands), mode=np.zeros(count, np.int64), scale=np.zeros(1 + count),
         )  # fmt: skip
 
-    def workspace(self, marginals: bool) -> Workspace:
-        """Return scratch memory for an upward pass, and for a downward pass if marginals are wanted."""
+    def workspace(self, marginals: bool, inside: bool = False) -> Workspace:
+        """Return scratch memory for an upward pass, and for a downward pass if marginals are wanted.
+
+        With `inside` it is for passes that other kernels call.
+        """
         buffer, offsets, operands, axes, scratch = self._workspace_sizes
+        collect_at = distribute_at = 0
+        if inside:
+            from equifactor.solvers.elimination.elimination_kernels import COLLECT, DISTRIBUTE
+
+            collect_at, distribute_at = COLLECT.address(), DISTRIBUTE.address() if marginals else 0
         return Workspace(
             buffer=np.empty(buffer), offsets=np.empty(offsets, np.int64), kind=np.empty(operands, np.int64),
             base=np.empty(operands, np.int64), digit=np.empty(axes, np.int64),
             scratch=np.empty(scratch if marginals else 0), scratch_start=np.empty(operands, np.int64),
+            collect_at=collect_at, distribute_at=distribute_at,
         )  # fmt: skip
 
     @cached_property
@@ -149,7 +162,32 @@ class Program:
         )
 
 
-def read_only(array: FloatArray) -> FloatArray:
+def place_messages(size: IntArray, parent: IntArray) -> tuple[IntArray, int]:
+    """Return offsets [v] of the messages if each may be overwritten after its parent has read it, and their total.
+
+    First fit among the large ones; the small ones lie one after another.
+    """
+    offset = np.zeros(len(size), np.int64)
+    is_small = size < _FIRST_FIT
+    large = np.flatnonzero(~is_small)
+    live: list[tuple[int, int, int]] = []  # the large messages in use: offset, end, and the parent that reads them
+    top = 0
+    for n, length, up in zip(large.tolist(), size[large].tolist(), parent[large].tolist(), strict=True):
+        live = [other for other in live if other[2] >= n]
+        at = 0
+        for start, end, _ in live:
+            if start - at >= length:
+                break
+            at = end
+        offset[n] = at
+        bisect.insort(live, (at, at + length, up))
+        top = max(top, at + length)
+    small = ptr_of(size[is_small])
+    offset[is_small] = top + small[:-1]
+    return offset, top + int(small[-1])
+
+
+def read_only(array: NDArray[_Number]) -> NDArray[_Number]:
     """Return a read-only view for a kernel, which would be compiled again for arrays that can be written to."""
     view = array.view()
     view.flags.writeable = False

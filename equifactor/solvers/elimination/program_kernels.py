@@ -2,8 +2,8 @@
 """Index arrays of an elimination: which tables each cluster multiplies, and how their axes lie in it.
 
 Clusters, and the axes of their tables, are numbered by place in the elimination order. The axes of cluster n are its
-separator, latest elimination first, then its own variable, which is last (fastest) in every table that n multiplies: a
-row over it is contiguous everywhere.
+separator, latest elimination first, then its own variable. The own variable is last (fastest) in every table that n
+multiplies, so a row over it is contiguous everywhere.
 """
 
 import numpy as np
@@ -19,9 +19,10 @@ def group_factors(home_ptr, home_factors, scope_ptr, scope_place, dim, sep_ptr, 
     """Group the factors of each cluster that are multiplied into one table in advance.
 
     A factor joins a table whose scope holds its own. It also joins any other table while the union stays small against
-    the cluster, since a pass over the cluster per table costs more than the union. home_factors must be sorted by
-    falling size within a cluster. Returns the group of each factor [F] (numbered cluster after cluster, -1 without
-    scope), the cluster of each group, and per group and cluster axis (own variable last) whether the group has it.
+    the cluster, since a pass over the cluster per table costs more than the union. The array home_factors must be
+    sorted by falling size within a cluster. Returns the group of each factor [F], numbered cluster after cluster and -1
+    without scope, and the cluster of each group. Then, per group and cluster axis (own variable last), whether the
+    group has the axis.
     """
     num_vars = len(dim)
     group = np.full(len(scope_ptr) - 1, -1, np.int64)
@@ -166,46 +167,6 @@ def factor_steps(group, cluster_of, has_ptr, has, scope_ptr, scope_place, factor
             for e in range(scope_ptr[a], scope_ptr[a + 1]):
                 steps[step_ptr[m] + axis[scope_place[e]]] = factor_stride[e]
     return axis_ptr, axis_dim, member_ptr, members, step_ptr, steps
-
-
-@kernel
-def place_messages(size, parent, small):
-    """Return offsets of the messages if each may be overwritten after its parent has read it, and their total.
-
-    First fit among the large ones (at least `small` entries); the small ones lie one after another.
-    """
-    count = len(size)
-    offset = np.zeros(count, np.int64)
-    start = np.empty(count + 1, np.int64)  # the live large messages, by offset
-    owner = np.empty(count + 1, np.int64)
-    live = 0
-    top = 0
-    for n in range(count):
-        if size[n] >= small:
-            at = 0
-            slot = live
-            for k in range(live):
-                if start[k] - at >= size[n]:
-                    slot = k
-                    break
-                at = start[k] + size[owner[k]]
-            for k in range(live, slot, -1):
-                start[k], owner[k] = start[k - 1], owner[k - 1]
-            start[slot], owner[slot] = at, n
-            live += 1
-            offset[n] = at
-            top = max(top, at + size[n])
-        kept = 0
-        for k in range(live):  # the messages that n has read are free from the next message on
-            if parent[owner[k]] != n:
-                start[kept], owner[kept] = start[k], owner[k]
-                kept += 1
-        live = kept
-    for n in range(count):
-        if size[n] < small:
-            offset[n] = top
-            top += size[n]
-    return offset, top
 
 
 @kernel

@@ -25,7 +25,7 @@ from equifactor.kernels.lane_vectors import (
     widen_lanes,
 )
 from equifactor.solvers.elimination.cluster_block import SAFE, advance
-from equifactor.solvers.elimination.cluster_tables import WIDE, to_log
+from equifactor.solvers.elimination.cluster_tables import WIDE, next_entry, to_log
 from equifactor.solvers.elimination.elimination_kernels import LOG
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
 from equifactor.solvers.elimination.row_records import RowAnswers, RowLanes
@@ -365,12 +365,4 @@ def unfold_groups(table, member_ptr, members, steps, step_ptr, table_ptr, axis_p
             at = table_ptr[members[m]]
             for t in range(start[g], start[g] + size):
                 expected[at] += table[t]
-                k = num_axes - 1
-                while k >= 0:
-                    digit[k] += 1
-                    at += steps[step_ptr[m] + k]
-                    if digit[k] < axis_dim[first + k]:
-                        break
-                    at -= digit[k] * steps[step_ptr[m] + k]
-                    digit[k] = 0
-                    k -= 1
+                at = next_entry(at, num_axes - 1, first, axis_dim, step_ptr[m], steps, digit)

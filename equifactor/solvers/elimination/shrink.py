@@ -92,7 +92,7 @@ class ShrunkGraph(ReducedGraph):
 
 
 def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = MOST_ENTRIES) -> ShrunkGraph | None:
-    """Remove what zeros decide, eliminate cheap variables, and merge factors into those that hold their scope.
+    """Remove variables that zeros decide, eliminate cheap ones, and merge factors into those that hold their scope.
 
     Merged factors and eliminated variables both tighten the relaxation that dual bounds solve, and every search has
     fewer variables. Returns None if the zeros leave no assignment. Cost O(V most_entries + T), a few ms.
@@ -160,7 +160,8 @@ def _new_trace(num_vars: int, most_entries: int) -> Trace:
 
 def _pack(pool: FactorPool, kept: IntArray) -> FactorGraph:
     """Return the live factors as a graph over the variables `kept`."""
-    arity, first = pool.arity[: pool.ends[3]], pool.first[: pool.ends[3]]
+    num_factors = pool.ends[3]
+    arity, first = pool.arity[:num_factors], pool.first[:num_factors]
     constants = np.flatnonzero(arity == 0)
     if len(constants):  # one is enough
         pool.table[first[constants[0]]] = pool.table[first[constants]].sum()

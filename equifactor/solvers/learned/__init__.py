@@ -11,6 +11,11 @@ bp_layer.py          belief propagation as a differentiable layer
 
 Symbols: V variables, X variable states, E edges and S edge states (of all factors), T table entries, G graphs, H
 channels. E2 and S2 are the edges and edge states of factors with two or more variables. A compiled batch lists unary
-factors first, so these edges and edge states come last. old and new are m_prev and m~ of the paper, both
+factors first, so these edges and edge states come last. old and new are m_prev and m~ of [Sun21], both
 factor-to-variable; msg_vf is m_{i->a}; h, u and q are hidden vectors of an edge state.
 """
+
+from equifactor.base.lazy_names import lazy_names
+
+_REPLACED = {"Beliefs": "answers.Beliefs", "beliefs": "beliefs", "load_model": "learned.load_model"}
+__getattr__ = lazy_names(__name__, "", {old: f"equifactor.{new}" for old, new in _REPLACED.items()})[0]

@@ -20,7 +20,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.argument_types import checks_types
+from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.typing import Semiring
 from equifactor.factors import tensors
 from equifactor.graph.kinds import kind_class
@@ -55,15 +56,16 @@ class Beliefs(NamedTuple):
     def factors(self) -> Float[Tensor, " T"]:
         """The joint marginals of the variables of each factor.
 
-        For structured factors, the derivative of ln Z with respect to each of their log values: the probability of an
-        even number of ones, of a violated clause, of each number of ones, of each listed configuration and of all
-        others, or of equal labels. For a truncated linear factor, the mean distance below the limit and the
-        probability of reaching the limit. For a factor that is not linear in its log values, such as a noisy-or, this
-        is not defined, and the entries are 0.
+        For structured factors, the derivative of ln Z with respect to each of their log values. This is the probability
+        of an even and an odd number of ones, of a violated clause, of each number of ones, of each listed configuration
+        and of all others, or of equal and different labels. For a truncated linear factor, it is the mean distance
+        below the limit and the probability of reaching the limit. For a factor that is not linear in its log values,
+        such as a noisy-or, it is not defined, and the entries are 0.
         """
         return self.log_factors.exp()
 
 
+@checks_types("damping", "iterations", "tolerance")
 def beliefs(
     flat: Flat,
     log_phi: Float[Tensor, " T"],
@@ -74,7 +76,7 @@ def beliefs(
     semiring: Semiring = "sum",
     gradient: Gradient = "unrolled",
 ) -> Beliefs:
-    """Return the beliefs and the Bethe ln Z of damped parallel BP (Eq. 2 to 6 of the paper); exact on forests.
+    """Return the beliefs and the Bethe ln Z of damped parallel BP (Eq. 2 to 6 of [Sun21]); exact on forests.
 
     Args:
         flat: structure of one graph or a batch, `compile(graphs).to(device, dtype)`; its own potentials are not used.
@@ -90,10 +92,10 @@ def beliefs(
     computed, whether or not the messages settled. Memory O(iterations T). It never stops early, because derivatives
     settle after the values: uniform potentials settle at once, but their effect on neighbours takes many steps.
 
-    `implicit` runs without recording until the messages settle, and differentiates the fixed point: with J the Jacobian
+    `implicit` runs without recording until the messages settle, and differentiates the fixed point. With J the Jacobian
     of one step, v = g + J^T v is iterated from the incoming gradient g until it settles. Memory O(T). The Bethe ln Z is
-    stationary in the messages at a fixed point, so its gradient is `factors` and needs no iteration. It gives first
-    derivatives only, and wrong ones where BP did not settle: check `change`.
+    stationary in the messages at a fixed point, so its gradient is `factors` and needs no iteration. `implicit` gives
+    first derivatives only, and wrong ones where BP did not settle: check `change`.
     """
     _check(flat, log_phi, damping, iterations, tolerance, semiring, gradient)
     flat = replace(flat.with_log_phi(log_phi), has_zeros=_has_zeros(log_phi) or flat.has_zeros)
@@ -235,26 +237,27 @@ def _has_zeros(log_phi: Tensor) -> bool:
 def _check(
     flat: Flat, log_phi: Any, damping: float, iterations: int, tolerance: float, semiring: str, gradient: str
 ) -> None:
-    if not isinstance(flat.log_phi, Tensor):
+    if not isinstance(getattr(flat, "log_phi", None), Tensor):
+        found = "numpy arrays" if hasattr(flat, "log_phi") else brief(flat)
         raise ModelError(
-            "beliefs needs a compiled graph of torch tensors and found numpy arrays. Pass compile(graphs).to(device)."
+            f"beliefs needs a compiled graph of torch tensors and found {found}. Pass compile(graphs).to(device)."
         )
     if not isinstance(log_phi, Tensor) or log_phi.shape != flat.log_phi.shape:
         found = f"shape {tuple(log_phi.shape)}" if isinstance(log_phi, Tensor) else type(log_phi).__name__
         raise ModelError(
-            f"log_phi must be a tensor of shape ({flat.num_entries},), one number per table entry; found {found}"
+            f"log_phi must be a tensor of shape ({flat.num_entries},), one number per table entry; found {found}."
         )
     if log_phi.device != flat.log_phi.device or not log_phi.is_floating_point():
         raise ModelError(
             f"log_phi must be floating point and on the device of the graph, {flat.log_phi.device}; "
-            f"found {log_phi.dtype} on {log_phi.device}"
+            f"found {log_phi.dtype} on {log_phi.device}."
         )
     if not 0 <= damping < 1:
-        raise OptionError(f"beliefs: damping must be at least 0 and below 1, found {damping}")
+        raise OptionError(f"beliefs: damping must be at least 0 and below 1, found {damping}.")
     if iterations < 1:
-        raise OptionError(f"beliefs: iterations must be at least 1, found {iterations}")
+        raise OptionError(f"beliefs: iterations must be at least 1, found {iterations}.")
     if not 0 <= tolerance < math.inf:
-        raise OptionError(f"beliefs: tolerance must be a number of at least 0, found {tolerance}")
+        raise OptionError(f"beliefs: tolerance must be a number of at least 0, found {tolerance}.")
     for name, value, known in (("semiring", semiring, Semiring), ("gradient", gradient, Gradient)):
-        if value not in get_args(known):
-            raise OptionError(f"beliefs: {name} must be one of {', '.join(get_args(known))}, found {value!r}")
+        if not isinstance(value, str) or value not in get_args(known):
+            raise OptionError(f"beliefs: {name} must be one of {', '.join(get_args(known))}, found {value!r}.")

@@ -1,4 +1,4 @@
-"""BPNN: belief propagation with a learned, vector-valued damping [Kuck20], and the scalar variant of the paper."""
+"""BPNN: belief propagation with a learned, vector-valued damping [Kuck20], and the scalar variant of [Sun21]."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CLAMP = 99.0  # H sees larger log differences as this value, as in the publishe
 
 @dataclass(frozen=True, kw_only=True)
 class BPNNConfig(NetworkConfig):
-    """Settings of BPNN; the defaults are those of its own paper."""
+    """Settings of BPNN; the defaults are those of [Kuck20]."""
 
     card: int = option(2, "number of states of every variable", low=2)
     variant: Literal["vector", "scalar"] = option("vector", "vector: BPNN-D; scalar: one learned damping per edge")
@@ -104,8 +104,8 @@ def _identity(card: int) -> nn.Sequential:
 class BPNNSolver(NeuralSolver):
     """Belief propagation with a learned damping of whole message vectors; one cardinality per model (BPNN).
 
-    Marginals and ln Z follow from the Bethe formula; neither is a bound. For MAP the assignment is a lower bound and
-    appendix C an upper bound. Any arity. Untrained it is nearly undamped belief propagation.
+    Marginals and ln Z follow from the Bethe formula; neither is a bound. For MAP the score of the assignment is a lower
+    bound, and its messages give an upper bound. Any arity. Untrained it is nearly undamped belief propagation.
     """
 
     network_class = BPNN

@@ -1,4 +1,4 @@
-"""FE-GNN: a recurrent network on messages that meets the tables in a tensor sum (section 3.3 of the paper)."""
+"""FE-GNN: a recurrent network on messages that meets the tables in a tensor sum (section 3.3 of [Sun21])."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLAMP = 30.0  # The GRU sees larger log messages as this value. Chosen by hand.
 
 @dataclass(frozen=True, kw_only=True)
 class FEGNNConfig(NetworkConfig):
-    """Settings of FE-GNN; the defaults are those of the paper."""
+    """Settings of FE-GNN; the defaults are those of [Sun21]."""
 
     card: int = option(2, "number of states of every variable", low=2)
     channels: int = option(5, "size D of the hidden message states", low=1)
@@ -125,8 +125,8 @@ def _without_scale(wiring: Wiring) -> Tensor:
 class FEGNNSolver(NeuralSolver):
     """Recurrent network on messages that meets the tables in a tensor sum; one cardinality per model (FE-GNN).
 
-    Marginals and assignments are learned. It does not estimate ln Z. For MAP the assignment is a lower bound and
-    appendix C an upper bound. Takes any arity. Untrained weights are random.
+    Marginals and assignments are learned. It does not estimate ln Z. For MAP the score of the assignment is a lower
+    bound, and its messages give an upper bound. Takes any arity. Untrained weights are random.
     """
 
     network_class = FEGNN

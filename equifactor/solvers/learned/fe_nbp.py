@@ -1,4 +1,4 @@
-"""FE-NBP: belief propagation whose damping is a network, one number per edge state (section 3.2 of the paper)."""
+"""FE-NBP: belief propagation whose damping is a network, one number per edge state (section 3.2 of [Sun21])."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAST = 1e-6  # Added to changes and variances, so that their logarithms stay f
 
 @dataclass(frozen=True, kw_only=True)
 class FENBPConfig(NetworkConfig):
-    """Settings of FE-NBP; the defaults are those of the paper."""
+    """Settings of FE-NBP; the defaults are those of [Sun21]."""
 
     hidden: int = option(64, "width of the two hidden layers", low=1)
     features: str = option("+".join(FEATURES), f"what the network sees, of {'+'.join(FEATURES)}")
@@ -49,8 +49,8 @@ class FENBP(Network):
     phi is one network for all edges and states, so all three symmetries hold for any weights. Untrained it is BP with
     damping `config.damping`, whose logit is added to the last layer; only that layer starts at zero.
 
-    Beyond the paper, with `context` phi also sees the number of the step, the mean over the graph of |m~ - m_prev|, and
-    mean and spread over the graph of its first hidden layer. With the five features of the paper alone it cannot tell
+    Beyond [Sun21], with `context` phi also sees the number of the step, the mean over the graph of |m~ - m_prev|, and
+    mean and spread over the graph of its first hidden layer. With the five features of [Sun21] alone it cannot tell
     a message on its way from one that goes round a loop for the tenth time. Nor can it tell a weakly coupled graph from
     a weakly coupled corner of a strongly coupled graph. With `settle`, 1 - alpha is multiplied by min(1, T/t)^settle,
     so that messages converge on any graph, even where BP oscillates.
@@ -142,8 +142,9 @@ class FENBP(Network):
 class FENBPSolver(NeuralBP):
     """Belief propagation whose damping a small network chooses, one number per edge state (FE-NBP).
 
-    Marginals and ln Z follow from the Bethe formula; neither is a bound. For MAP the assignment is a lower bound and
-    appendix C an upper bound. Any cardinality and arity. A step costs BP plus 5,000 multiplications per edge state.
+    Marginals and ln Z follow from the Bethe formula; neither is a bound. For MAP the score of the assignment is a lower
+    bound, and its messages give an upper bound. Any cardinality and arity. A step costs BP plus 5,000 multiplications
+    per edge state.
     """
 
     any_kind = True

@@ -122,7 +122,7 @@ class FENet(Network):
         return NetworkState(wiring, msg, (h, seen_by_states, t + 1.0))
 
     def _through_tables(self, wiring: Wiring, u: Tensor, sent: Tensor, seen: Tensor) -> Float[Tensor, "S2 Q"]:
-        """Return what the other variables of the factor send through the table, at Q temperatures."""
+        """Return the features that the other variables of the factor send through the table, at Q temperatures."""
         y = self.mlp2(torch.cat((self._with_context(wiring, u), seen), dim=1))
         log_phi = wiring.log_phi
         if wiring.has_zeros:  # Finite numbers replace zeros here. They are features and never become answers.
@@ -174,8 +174,8 @@ def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:
 class FENetSolver(NeuralBP):
     """Belief propagation with a learned hidden vector on every edge state; respects all symmetries (FE-Net).
 
-    Marginals are learned, and ln Z is the Bethe formula on its messages; neither is a bound. For MAP the assignment is
-    a lower bound and appendix C an upper bound. Any cardinality and arity.
+    Marginals are learned, and ln Z is the Bethe formula on its messages; neither is a bound. For MAP the score of the
+    assignment is a lower bound, and its messages give an upper bound. Any cardinality and arity.
     """
 
     any_kind = True

@@ -36,7 +36,7 @@ _SHARPNESS = 3.0  # The aggregator lse is (1/3) ln sum exp 3x. Chosen by hand.
 
 @dataclass(frozen=True, kw_only=True)
 class FGNNConfig(NetworkConfig):
-    """Settings of FGNN; the defaults are the small network of the paper.
+    """Settings of FGNN; the defaults are the small network of [Sun21].
 
     The published network has `widths=64+64+128+128+256+256+128+128+64+64, steps=1, form=types, rank=16,
     update=residual, position=true`.
@@ -57,9 +57,9 @@ class FGNNConfig(NetworkConfig):
         super().__post_init__()
         sizes = self.widths.split("+")
         if not all(w.isdecimal() and int(w) > 0 for w in sizes):
-            raise OptionError(f"fgnn: widths must be whole numbers joined by +, found {self.widths!r}")
+            raise OptionError(f"fgnn: widths must be whole numbers joined by +, found {self.widths!r}.")
         if self.update == "gru" and len(set(sizes)) > 1:
-            raise OptionError(f"fgnn: update=gru needs equal widths, found {self.widths}; use update=residual")
+            raise OptionError(f"fgnn: update=gru needs equal widths, found {self.widths}. Use update=residual.")
 
     def more_symmetries(self) -> frozenset[Symmetry]:
         """Return local variable symmetry for oriented pair tables, which show each variable its own axis."""
@@ -172,8 +172,8 @@ def _aggregate(values: Float[Tensor, "E D"], index: Tensor, count: int, how: Agg
 class FGNNSolver(NeuralSolver):
     """Graph network on variables and factors with edge-conditioned weights; one cardinality and arity (FGNN).
 
-    Marginals and assignments are learned. It does not estimate ln Z. For MAP the assignment is a lower bound, and the
-    upper bound follows from the tables alone. Untrained weights are random.
+    Marginals and assignments are learned. It does not estimate ln Z. For MAP the score of the assignment is a lower
+    bound, and the upper bound follows from the tables alone. Untrained weights are random.
     """
 
     network_class = FGNN

@@ -120,8 +120,8 @@ class GGNN(Network):
 class GGNNSolver(NeuralSolver):
     """Gated graph network that sees tables as features; one cardinality and largest arity per model (GGNN).
 
-    Marginals and assignments are learned. It does not estimate ln Z. For MAP the assignment is a lower bound, and the
-    upper bound follows from the tables alone. Untrained weights are random.
+    Marginals and assignments are learned. It does not estimate ln Z. For MAP the score of the assignment is a lower
+    bound, and the upper bound follows from the tables alone. Untrained weights are random.
     """
 
     network_class = GGNN

@@ -25,8 +25,8 @@ def squash(log_values: Tensor) -> Tensor:
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.LeakyReLU, *, last_zero: bool = False) -> nn.Sequential:
     """Return a sequence of linear layers with activations between them.
 
-    With `last_zero` it starts as the zero function and can still learn: only the last layer is zero, so its gradient is
-    not zero, and after one step the gradients of the other layers are not zero either.
+    With `last_zero` it starts as the zero function and can still learn. Only the last layer is zero, so its gradient is
+    not zero. After one step the gradients of the other layers are not zero either.
     """
     layers: list[nn.Module] = []
     for n, (size, next_size) in enumerate(pairwise(sizes)):
@@ -62,14 +62,14 @@ def logit(probability: float) -> float:
 def settling(t: Tensor, trained: int, power: float) -> Tensor:
     """Return the factor that scales changes in step t: 1 in the T steps a network is trained for, then (T/t)^power.
 
-    For a power above 1 the sum over all later steps is finite, about T / (power - 1): the run converges however long
-    it is, and where messages oscillate it takes a mean over them.
+    For a power above 1 the sum over all later steps is finite, about T / (power - 1), so a run of any length converges.
+    Where messages oscillate it takes a mean over them.
     """
     return (trained / t).clamp_max(1.0).pow(power)
 
 
 class GraphNorm(nn.Module):
-    """Graph-wise normalisation (appendix E): every channel gets mean 0 and variance 1 over a graph's edge states."""
+    """Graph-wise normalisation (appendix E of [Sun21]): mean 0 and variance 1 over the edge states of a graph."""
 
     def __init__(self, channels: int, eps: float = 1e-5) -> None:
         super().__init__()

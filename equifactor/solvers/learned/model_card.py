@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import FormatError
 from equifactor.base.files import PathLike
 from equifactor.base.status import Task
@@ -142,6 +143,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
+@checks_types("path")
 def read_card(path: PathLike) -> ModelCard:
     """Read the card of a model file; raise `FormatError` for a missing or truncated file, or a file of another kind."""
     where = os.fspath(path)

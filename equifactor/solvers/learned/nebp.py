@@ -21,7 +21,7 @@ from equifactor.solving.registry import register
 
 @dataclass(frozen=True, kw_only=True)
 class NEBPConfig(NetworkConfig):
-    """Settings of NEBP; the defaults are those of its paper, which runs 20 steps."""
+    """Settings of NEBP; the defaults are those of [Satorras21], which runs 20 steps."""
 
     card: int = option(2, "number of states of every variable", low=2)
     channels: int = option(32, "size D of hidden vectors of variables and factors, and of messages", low=1)
@@ -101,7 +101,7 @@ class NEBP(Network):
         return state.hidden[3]
 
     def _seen(self, msg: Float[Tensor, " S"]) -> Float[Tensor, "E D"]:
-        """Return what the graph network sees of messages, one row per edge."""
+        """Return the features of messages for the graph network, one row per edge."""
         return squash(_normalized(msg.reshape(-1, self.card), "sum"))
 
     def _by_arity(self, wiring: Wiring, network: str, rows: Float[Tensor, "E D"]) -> Float[Tensor, "E K"]:
@@ -134,8 +134,8 @@ def _normalized(rows: Float[Tensor, "E D"], semiring: str) -> Float[Tensor, "E D
 class NEBPSolver(NeuralSolver):
     """Belief propagation whose messages a graph network corrects; one cardinality per model (NEBP).
 
-    Marginals and ln Z follow from the corrected messages; neither is a bound. For MAP the assignment is a lower bound
-    and appendix C an upper bound. Any arity. Untrained it is belief propagation.
+    Marginals and ln Z follow from the corrected messages; neither is a bound. For MAP the score of the assignment is a
+    lower bound, and its messages give an upper bound. Any arity. Untrained it is belief propagation.
     """
 
     network_class = NEBP

@@ -16,8 +16,8 @@ from equifactor.solvers.learned.wiring import Flat, wire
 class Replay:
     """`replay(log_phi)`: log beliefs [X] of the same graphs with other potentials [T], in flat order.
 
-    A step of a network is about forty small operations, so the time of a batch of a thousand small graphs is mostly
-    the launches of these operations. One CUDA graph for all steps avoids the launches. On the CPU the network simply
+    A step of a network is about forty small operations. On a batch of a thousand small graphs, launching these
+    operations takes most of the time. One CUDA graph for all steps avoids the launches. On the CPU the network simply
     runs. The next call overwrites the answer. If potentials may contain true zeros, those of `flat` must contain one
     too: on a GPU later potentials are not checked.
     """

@@ -1,7 +1,7 @@
 """What the pure graph networks see of a batch: tables and unary factors as plain feature vectors.
 
-A table is laid out either in the order of its scope, the same for all of its variables ("as published"), or transposed
-so that the first axis belongs to the variable at the end of the edge ("oriented"). Only an oriented table shows a
+A table "as published" is laid out in the order of its scope, the same for all of its variables. An "oriented" table is
+transposed so that the first axis belongs to the variable at the end of the edge. Only an oriented table shows a
 variable which axis is its own.
 """
 

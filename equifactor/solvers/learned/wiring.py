@@ -69,7 +69,7 @@ class Wiring:
         return self.normalize(self.unary.new_zeros(len(self.state)))
 
     def outgoing(self, msg_fv: Float[Tensor, " S2"]) -> Float[Tensor, " S2"]:
-        """Return variable-to-factor messages (Eq. 2 of the paper), not normalised."""
+        """Return variable-to-factor messages (Eq. 2 of [Sun21]), not normalised."""
         if not self.has_zeros:
             return self.unary_seen + others(msg_fv, self.state, self.num_states)
         zero = torch.isneginf(msg_fv)

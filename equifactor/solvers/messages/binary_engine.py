@@ -35,7 +35,7 @@ def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
 
 
 class BinaryEngine:
-    """Holds the log ratios of all pair messages: slot 0 of every factor, then slot 1."""
+    """The log ratios of all pair messages: slot 0 of every factor, then slot 1."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat = flat
@@ -95,7 +95,7 @@ class BinaryEngine:
         self.pairs.lam[:] = pairs[:, 1] - pairs[:, 0]
 
     def rest(self, graphs: IntArray) -> None:
-        """Do nothing: a graph costs the same whatever its messages are."""
+        """Do nothing: a graph costs the same for all messages."""
 
     def answers(self) -> BpAnswers:
         """Return beliefs, ln Z, states and bound: the formulae of `tensors` and `map_bounds` in log ratios."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor.base.typing import FloatArray, IntArray
-from equifactor.kernels.fastmath import MIN_EXP, TINY, exp_, get, log_, put
+from equifactor.kernels.fastmath import MIN_EXP, TINY, copy_into, exp_, get, log_, put
 from equifactor.kernels.heaps import set_key
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.solvers.messages.schedule_kernels import ResidualQueue, tell_others
@@ -58,12 +58,12 @@ def sweep_binary(count, pairs, total, damping, is_max, change, check):
     graph_of_edge = pairs.graph_of_edge
     num_factors = len(lam) // 2
     now, after = total[0], total[1]
-    after[:] = unary
+    copy_into(after, unary)
     _add_up(lam, var_of_edge, 0, num_factors, after)
     scratch = np.empty((2, CHUNK))
     for n in range(count):
         now, after = after, now
-        after[:] = unary
+        copy_into(after, unary)
         for start in range(0, num_factors, CHUNK):
             stop = min(start + CHUNK, num_factors)
             t00, t01, t10, t11 = (
@@ -169,7 +169,7 @@ def sweep_binary_residual(count, pairs, total, damping, is_max, queue, tolerance
     around_ptr, around, key, item, place = queue
     num_factors = len(place)
     for _ in range(count):
-        total[:] = pairs.unary  # recomputed in each sweep, which removes accumulated rounding
+        copy_into(total, pairs.unary)  # recomputed in each sweep, which removes accumulated rounding
         for e in range(len(lam)):
             i = var_of_edge[e]
             put(total, i, get(total, i) + lam[e])

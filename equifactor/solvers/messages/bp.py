@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from equifactor.base.budget import LEAST_LOG
 from equifactor.base.options import option
 from equifactor.base.status import Task
 from equifactor.base.torch_device import torch_batch_size
@@ -32,8 +33,8 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
     """Belief propagation: sum-product for MAR and PR, max-product for MAP; exact on trees.
 
     On loopy graphs marginals and ln Z are the Bethe estimate, which is not a bound. For MAP the score of the assignment
-    is a lower bound, and the bound of appendix C is an upper bound. Cost O(T) per iteration; the residual schedule
-    multiplies it by the number of neighbours.
+    is a lower bound, and the messages give an upper bound. Cost O(T) per iteration; the residual schedule multiplies it
+    by the number of neighbours.
     """
 
     exact_on = "trees"
@@ -41,7 +42,7 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
 
     damping: float = option(0.0, "share of the old log message that is kept", low=0.0, below=1.0)
     schedule: Schedule = option("parallel", "order of the updates; residual takes the largest change first")
-    engine: Literal["auto", "numba", "torch"] = option("auto", "numba on the CPU in float64, torch otherwise")
+    engine: Literal["auto", "numba", "torch"] = option("auto", "numba or NumPy on the CPU in float64, torch otherwise")
     decode: Literal["argmax", "sequential"] = option(
         "argmax", "MAP: the best state of each variable alone, or of whole factors in turn"
     )
@@ -55,7 +56,7 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         """Return the engine with its first messages: unary factors send their tables, all others uniform messages."""
         semiring: Semiring = "max" if task is Task.MAP else "sum"
         settings = BpSettings(semiring, self.schedule, self.damping, self.tolerance, context.seed)
-        return new_engine(flat, settings, context, self.engine)
+        return new_engine(flat, settings, context, self.engine, self.iterations)
 
     def step(self, state: BpEngine, count: int) -> FloatArray:
         """Update all messages `count` times."""
@@ -143,7 +144,6 @@ _VANISHED = (
     "that no factor excludes got a probability below the smallest number. Around loops of near-certain factors BP "
     "counts the same evidence repeatedly. Compare with fe-net."
 )
-_SMALLEST = 745.0  # nats: exp(-_SMALLEST) is the smallest double above 0
 
 
 def _vanished(flat: FlatGraph[np.ndarray], state: BpEngine, probabilities: FloatArray) -> list[int]:
@@ -163,7 +163,7 @@ def _vanished(flat: FlatGraph[np.ndarray], state: BpEngine, probabilities: Float
     for other in flat.structured:
         ranges = np.repeat(structured_ranges(flat, other), np.diff(other.edge_ptr))
         odds += np.bincount(flat.var_of_edge[other.edges], ranges, minlength=flat.num_vars)
-    lost = (probabilities == 0.0) & (zeros == 0.0) & (odds[flat.var_of_state] < _SMALLEST)
+    lost = (probabilities == 0.0) & (zeros == 0.0) & (odds[flat.var_of_state] < -LEAST_LOG)
     graph = flat.graph_of_var[flat.var_of_state[lost]]
     counts: list[int] = np.bincount(graph, minlength=flat.num_graphs).tolist()
     return counts

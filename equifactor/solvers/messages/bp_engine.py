@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from equifactor.kernels.readiness import plain_is_better
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
     from equifactor.solving.solver import SolveContext
 
+_KERNELS_FASTER = 0.3  # The time of the kernels for an iteration, as a share of the time in plain NumPy.
 Schedule = Literal["parallel", "sequential", "random", "residual"]
 
 
@@ -72,15 +75,23 @@ class BpEngine(Protocol):
 
 
 def engine_name(name: str, context: SolveContext) -> str:
-    """Return the name of the engine: `auto` takes Numba on the CPU in float64 and torch otherwise."""
+    """Return the name of the engine: `auto` takes Numba (or NumPy) on the CPU in float64 and torch otherwise."""
     if name != "auto":
         return name
     return "numba" if context.device == "cpu" and context.dtype == "float64" else "torch"
 
 
-def new_engine(flat: FlatGraph[np.ndarray], settings: BpSettings, context: SolveContext, name: str) -> BpEngine:
-    """Return the engine of the given name."""
+def new_engine(
+    flat: FlatGraph[np.ndarray], settings: BpSettings, context: SolveContext, name: str, iterations: int = 200
+) -> BpEngine:
+    """Return the engine of the given name; `auto` takes plain NumPy if `iterations` end before kernels are loaded."""
     if engine_name(name, context) == "numba":
+        if name == "auto" and settings.schedule == "parallel":
+            from equifactor.solvers.messages import plain_engine
+
+            seconds = plain_engine.plain_bp_seconds(flat, iterations)
+            if plain_is_better(seconds, _KERNELS_FASTER * seconds, "messages") and plain_engine.applies_to(flat):
+                return plain_engine.PlainEngine(flat, settings)
         from equifactor.solvers.messages import binary_engine
 
         if settings.schedule in ("parallel", "residual") and binary_engine.applies_to(flat):

@@ -1,7 +1,7 @@
 """The fast path for parity checks and clauses: parallel belief propagation with one log ratio per message.
 
-As in `binary_engine`, a message is `(1, e^lam)`: a unary factor adds its log ratio to its variable. Where ratios grow
-beyond what linear numbers hold, the general engine goes on from the messages that have been reached.
+As in `binary_engine`, a message is `(1, e^lam)`: a unary factor adds its log ratio to its variable. If ratios grow
+beyond the range of linear numbers, the general engine continues from the present messages.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LiteralEngine:
         self.flat = flat
         self.settings = settings
         self.is_max = settings.semiring == "max"
-        if "literals" not in flat.cache:  # what does not depend on the potentials is made once
+        if "literals" not in flat.cache:  # these index arrays do not depend on the potentials
             flat.cache["literals"] = _Blocks(flat)
         self.blocks: _Blocks = flat.cache["literals"]
         unary = unary_factors(flat)[1][self.blocks.var]
@@ -81,7 +81,7 @@ class LiteralEngine:
         self.general: NumbaEngine | None = None
 
     def _numbers(self) -> FloatArray:
-        """Return [F] what the kernels need to know of each factor."""
+        """Return [F] the field `number` of `Literals`."""
         number = np.zeros(len(self.blocks.factor))
         for group, place in zip(self.flat.structured, self.blocks.places, strict=True):
             values = self.flat.log_phi[group.entries]
@@ -140,13 +140,13 @@ class LiteralEngine:
         if self.general is None and np.isfinite(pairs).all():
             literals = self.literals
             literals.lam[:] = (pairs[:, 1] - pairs[:, 0])[self.blocks.edge - self.blocks.edge.min()]
-            literals.reach[2] = np.inf  # The next sweep looks how large they are.
+            literals.reach[2] = np.inf  # The next sweep measures them.
             self._add_up()
         else:
             self._go_general(msg)
 
     def rest(self, graphs: IntArray) -> None:
-        """Remove what is known of the variables, so that the messages of decoded words do not grow indefinitely."""
+        """Set unary ratios and messages to 0, so that the messages of decoded words do not grow indefinitely."""
         chosen = np.zeros(self.flat.num_graphs, bool)
         chosen[graphs] = True
         literals = self.literals
@@ -170,7 +170,7 @@ class _Blocks:
 
     def __init__(self, flat: FlatGraph[np.ndarray]) -> None:
         rows, edges, factors, signs = [], [], [], []
-        self.places: list[IntArray] = []  # of each structured group the place of each factor among all blocks
+        self.places: list[IntArray] = []  # for each structured group the place of each factor among all blocks
         first_edge = first_factor = 0
         for group in flat.structured:
             arity = np.diff(group.edge_ptr)
@@ -210,10 +210,10 @@ def _by_signature(var_of_edge: IntArray, num_vars: int) -> tuple[IntArray, IntAr
     """Number the variables so that those whose edges lie in the same parts of the engine's order are neighbours.
 
     While a part is updated, the sums of its variables are then read and written as whole cache lines that stay in the
-    cache, where in an order by chance nearly every edge of a large graph fetches a line of its own.
+    cache. In a random order, nearly every edge of a large graph would fetch a cache line of its own.
 
     Returns:
-        [V] variable by new number, and [P] how many variables have begun up to each part.
+        [V] the variable of each new number, and [P] the number of variables whose first edge is in a part or before it.
     """
     num_parts = len(var_of_edge) // PART + 1
     key = np.zeros(num_vars, np.int64)

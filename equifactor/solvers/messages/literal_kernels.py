@@ -1,12 +1,12 @@
 # mypy: ignore-errors
 """Parallel belief propagation on parity checks and clauses: one log ratio per message, many factors side by side.
 
-Factors of one kind and arity k form a block, which is cut into strips of `LANES` factors; the messages of slot s of a
-strip are one stretch of memory, so that every step of an update is a plain loop over factors that the compiler
-vectorises, and a sweep reads messages from first to last. Each factor is an automaton of two states that reads its
-variables one after the other: (an even, an odd number of ones so far) or (no literal, a literal has held so far). Its
-weights before and after a slot are sums of products of probabilities: nothing cancels, and a message is right to
-rounding as long as no log ratio is beyond `LIMIT`; a sweep of sums ends before one is.
+Factors of one kind and arity k form a block, which is cut into strips of `LANES` factors. The messages of slot s of a
+strip are one stretch of memory. So every step of an update is a plain loop over factors that the compiler vectorises,
+and a sweep reads messages from first to last. Each factor is an automaton of two states that reads its variables one
+after the other. The states of a parity are an even and an odd number of ones so far; those of a clause are whether a
+literal has held so far. The weights before and after a slot are sums of products of probabilities, so nothing cancels.
+A message is accurate to rounding as long as no log ratio exceeds `LIMIT`; sweeps of sums stop before one does.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,7 @@ LANES = 16  # Factors that are updated together: four vectors of four numbers.
 ROWS = 4  # rows of scratch per slot
 SHORT = 500  # Up to this arity a product of sums between 1 and 2 is a normal number.
 SIGN = np.int64(-(1 << 63))  # The sign bit of a number.
-SMALLEST = 1e-300  # It replaces a weight that has vanished.
+SMALLEST = 1e-300  # Replaces a weight that has vanished.
 
 
 class Literals(NamedTuple):
@@ -45,21 +45,21 @@ class Literals(NamedTuple):
 
 @fast_kernel
 def sweep_literals(count, literals, total, side, damping, is_max, change, check):
-    """Several parallel updates of all messages.
+    """Make several parallel updates of all messages.
 
     Args:
         count: number of sweeps.
         literals: factors and messages.
-        total: [2V] the sums into each variable, before and after a sweep, side by side: on large graphs the time goes
-            into fetching them from memory, and so one fetch brings both.
-        side: 0 or 1: which of the two sums are those of the messages as they are.
+        total: [2V] the sums into each variable, before and after a sweep, side by side, so that one fetch from memory
+            brings both. On large graphs these fetches take most of the time.
+        side: 0 or 1: which of the two sums are those of the present messages.
         damping: share of the old log ratio that is kept.
         is_max: max-product instead of sum-product.
         change: [G] raised to the largest undamped movement in probability of the last sweep, when `check` is set.
-        check: whether the change is wanted.
+        check: whether to measure the change.
 
     Returns:
-        the number of sweeps made: fewer where an incoming log ratio of the next one could be beyond `LIMIT`.
+        the number of sweeps made: fewer if an incoming log ratio of the next sweep could exceed `LIMIT`.
     """
     literals = Literals(*literals)
     blocks, lam = literals.blocks, literals.lam
@@ -100,7 +100,7 @@ def _update_block(literals, block, before, after, filled, work, damping, is_max,
     number, graph_of_factor = literals.number, literals.graph_of_factor
     arity, count, edge, factor = block[ARITY], block[COUNT], block[EDGE], block[FACTOR]
     is_clause = block[KIND] == CLAUSE
-    ends = arity * ROWS * LANES  # the row of what is known of each factor
+    ends = arity * ROWS * LANES  # the row of the `number` of each factor
     for start in range(0, count, LANES):
         lanes = min(LANES, count - start)
         base = edge + start * arity
@@ -155,14 +155,14 @@ def _update_block(literals, block, before, after, filled, work, damping, is_max,
 
 @inlined
 def _read(work, at, before, lam, place_of_edge, first, lanes):
-    """Read what arrives at one slot of some factors."""
+    """Read the log ratios that arrive at one slot of some factors."""
     for f in range(lanes):
         put(work, at + f, get(before, get(place_of_edge, first + f)) - get(lam, first + f))
 
 
 @inlined
 def _write(work, at, after, lam, place_of_edge, first, lanes):
-    """Store what one slot of some factors sends, and add it to the sums."""
+    """Store the log ratios that one slot of some factors sends, and add them to the sums."""
     for f in range(lanes):
         put(lam, first + f, get(work, at + f))
     for f in range(lanes):
@@ -181,12 +181,12 @@ def _turn(work, arity, sign_of_edge, base, lanes):
 
 @fast_kernel
 def signatures(var_of_edge, num_parts, key):
-    """Number the parts of the order of edges in which each variable occurs first, as one number.
+    """Write the parts of the order of edges in which each variable occurs first as one number.
 
     Args:
         var_of_edge: [E].
         num_parts: number P of parts of `PART` edges each.
-        key: [V] zeros, becomes the parts of the first three edges of each variable, digits to base P + 1.
+        key: [V] zeros; becomes the parts of the first three edges of each variable, as digits to base P + 1.
     """
     base = num_parts + 1
     for e in range(len(var_of_edge)):
@@ -205,17 +205,17 @@ def _probability(ratio):
     return (1.0 if ratio > 0.0 else small) / (1.0 + small)
 
 
-# All of these take LANES factors of one arity. Slot s has ROWS rows of LANES numbers in `work`: first the log ratio
-# that arrives and that is replaced by the one to send, then what the method keeps. One array and constant distances are
-# what lets the compiler see that the lanes do not touch each other.
+# The functions below take LANES factors of one arity. Slot s has ROWS rows of LANES numbers in `work`. The first row is
+# the log ratio that arrives, which is replaced by the one to send. The other rows are kept by the function. One array
+# with constant distances lets the compiler see that the lanes do not overlap.
 
 
 @fast_kernel
 def _sum_parities(work, arity):
     """Update parities; rows of a slot: ratio or weight of state 0, weight of state 1, of even and of odd before it.
 
-    The larger weight of a variable is 1 and not their sum: only the ratio of even to odd counts, and so they are
-    divided by their sum only where a product of many could overflow.
+    The larger weight of a variable is 1, instead of the sum of both: only the ratio of even to odd counts. Weights are
+    divided by their sum only if a product of many could overflow.
     """
     end = arity * ROWS * LANES
     for f in range(LANES):
@@ -248,7 +248,7 @@ def _sum_parities(work, arity):
             rest_even = even * after_even + odd * after_odd
             rest_odd = even * after_odd + odd * after_even
             put(work, at + f, log_ratio_(rest_odd, rest_even))
-            # From here on this place holds the weights of what lies behind, which is what the slot before it needs.
+            # From here on these rows hold the weights of the slots behind, which the slot before needs.
             put(work, at + 2 * LANES + f, after_even * p0 + after_odd * p1)
             put(work, at + 3 * LANES + f, after_even * p1 + after_odd * p0)
         if arity > SHORT:
@@ -296,7 +296,7 @@ def _sum_clauses(work, arity):
             false, true = get(work, at + f), get(work, at + LANES + f)
             none, some = get(work, at + 2 * LANES + f), get(work, at + 3 * LANES + f)
             none_after, some_after = get(work, at + 6 * LANES + f), get(work, at + 7 * LANES + f)
-            # All weighs 1 where this literal holds; where it does not, the others decide.
+            # The total weight is 1 if this literal holds. If it fails, the other literals decide.
             rest = some + none * some_after + none * none_after * get(work, end + LANES + f)
             put(work, at + f, -log_(max(rest, SMALLEST)))
             put(work, at + 2 * LANES + f, none_after * false)
@@ -307,8 +307,8 @@ def _sum_clauses(work, arity):
 def _max_parities(work, arity):
     """Update parities; the rows of a slot: ratio, the two smallest sizes before it, a number with the sign before it.
 
-    What is known of all slots then goes back from slot to slot: reading it at the end would hide from the compiler that
-    lanes do not touch each other.
+    On the way back the values of all slots are passed from slot to slot. If they were read behind the last slot, the
+    compiler could not see that the lanes do not overlap.
     """
     end = arity * ROWS * LANES
     for f in range(LANES):
@@ -322,7 +322,7 @@ def _max_parities(work, arity):
             size = abs(ratio)
             put(work, at + 5 * LANES + f, min(least, size))
             put(work, at + 6 * LANES + f, min(get(work, at + 2 * LANES + f), max(least, size)))
-            # A positive ratio says that the bit is one.
+            # A positive ratio means that the bit is one.
             put(work, at + 7 * LANES + f, from_bits(bits_of(get(work, at + 3 * LANES + f)) ^ (~bits_of(ratio) & SIGN)))
     for s in range(arity - 1, -1, -1):
         at = s * ROWS * LANES

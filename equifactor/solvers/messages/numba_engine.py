@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
 
+_NO_WEIGHT = np.zeros(0)  # every message counts once
+
 
 class NumbaEngine:
-    """Holds messages in the flat order of the FlatGraph, updated in place."""
+    """Messages in the flat order of the FlatGraph, updated in place."""
 
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat = flat
@@ -64,7 +66,9 @@ class NumbaEngine:
                 )
             else:
                 order = self._next_order()
-                sweep_in_order(layout, tables, phi, maxima, kinds, None, state, s.damping, self.floor, order, change)
+                sweep_in_order(
+                    layout, tables, phi, maxima, kinds, _NO_WEIGHT, state, s.damping, self.floor, order, change
+                )
         return change
 
     def _next_order(self) -> IntArray:
@@ -96,7 +100,7 @@ class NumbaEngine:
         self.sweeps = part.sweeps
 
     def rest(self, graphs: IntArray) -> None:
-        """Do nothing: a graph costs the same whatever its messages are."""
+        """Do nothing: a graph costs the same for all messages."""
 
     def answers(self) -> BpAnswers:
         """Return beliefs, ln Z, states and bound."""

@@ -5,8 +5,7 @@ One sweep makes as many factor updates as there are factors. A factor update ren
 normalised logs. Messages of factors of arity 0 and 1 never change and are skipped. The sums at the variables are
 recomputed at the beginning of each sweep and then kept up to date.
 
-Tree-reweighted messages count `weight [F]` times at their variables; in belief propagation `weight` is None. Which of
-the two applies is decided when a kernel is compiled.
+Tree-reweighted messages count `weight [F]` times at their variables; in belief propagation `weight` is empty.
 """
 
 from typing import NamedTuple
@@ -56,13 +55,11 @@ def residual_queue(
 
 
 @fast_kernel
-def add_up_weighted(layout, weight, msg, total, zeros):
+def add_up_weighted(factors, slots, weight, msg, total, zeros):
     """Add up messages as `add_up` does, but count those of factor a weight[a] times.
 
     Every -inf counts twice in `zeros`, so that `receive` rules the state out for its own factor as well.
     """
-    layout = Layout(*layout)
-    factors, slots = layout.factors, layout.slots
     total[:] = 0.0
     zeros[:] = 0
     for p in range(len(factors) - 1):
@@ -83,7 +80,7 @@ def sweep_in_order(layout, tables, phi, maxima, kinds, weight, state, damping, f
         phi: [T] linear potentials, or None for the max semiring.
         maxima: None for sums, see `update_factor`.
         kinds: the fields of `KindRows`, or None where all factors are tables.
-        weight: [F] how often the messages of each factor count, or None.
+        weight: [F] how often the messages of each factor count, or [0] if each counts once.
         state: messages and sums, updated in place.
         damping: share of the old log message that is kept; with weights, more where a factor needs it to converge.
         floor: log messages below this are raised to it, except true zeros.
@@ -94,22 +91,24 @@ def sweep_in_order(layout, tables, phi, maxima, kinds, weight, state, damping, f
     factors, slots, graph_of_factor = layout.factors, layout.slots, layout.graph_of_factor
     log_phi, wide = tables.log_phi, tables.wide
     msg, total, zeros, q, out, at, before = state
-    if weight is None:
-        add_up(layout.edges, msg, total, zeros)
+    weighted = len(weight) > 0
+    if weighted:
+        add_up_weighted(factors, slots, weight, msg, total, zeros)
     else:
-        add_up_weighted(layout, weight, msg, total, zeros)
-    for p in order:
+        add_up(layout.edges, msg, total, zeros)
+    for n in range(len(order)):
+        p = order[n]
         first, last = factors[p, SLOT], factors[p + 1, SLOT]
         if last - first < 2:
             continue
         _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, zeros, q, out, at, before)
         g = graph_of_factor[p]
         change[g] = max(change[g], _message_change(first, last, slots, msg, out))
-        if weight is None:
-            _store_and_add(slots, first, last, msg, out, total, zeros, damping, floor, 1.0, 1)
-        else:
-            kept = max(damping, _least_damping(weight[p], last - first))
-            _store_and_add(slots, first, last, msg, out, total, zeros, kept, floor, weight[p], 2)
+        kept, times, per_zero = damping, 1.0, 1
+        if weighted:
+            times, per_zero = weight[p], 2
+            kept = max(damping, _least_damping(times, last - first))
+        _store_and_add(slots, first, last, msg, out, total, zeros, kept, floor, times, per_zero)
 
 
 @fast_kernel
@@ -129,20 +128,28 @@ def sweep_residual(layout, tables, phi, maxima, kinds, state, damping, floor, qu
     msg, total, zeros, q, out, at, before = state
     around_ptr, around, key, item, place = queue
     add_up(layout.edges, msg, total, zeros)
-    updates = 0
-    for n in range(len(place)):
+    num_factors, updates = len(place), 0
+    for n in range(num_factors):
         updates += key[n] > NEG_INF
-    for _ in range(updates):
-        if key[0] <= tolerance:
-            for p in range(len(place)):
-                first, last = factors[p, SLOT], factors[p + 1, SLOT]
-                if last - first >= 2:
-                    _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, zeros, q, out, at, before)
-                    set_key(key, item, place, p, _message_change(first, last, slots, msg, out))
+    left = updates
+    checked = -1  # the factor whose residual is computed exactly next, -1 between such checks
+    while left > 0:
+        if checked < 0 and key[0] <= tolerance:
+            checked = 0
+        while 0 <= checked < num_factors and factors[checked + 1, SLOT] - factors[checked, SLOT] < 2:
+            checked += 1
+        if checked == num_factors:
+            checked = -1
             if key[0] <= tolerance:
                 break
-        p = item[0]
+        p = checked if checked >= 0 else item[0]
+        # The only update in the loop: its code is inlined, and would be compiled twice.
         _update(factors, slots, log_phi, phi, maxima, wide, kinds, p, msg, total, zeros, q, out, at, before)
+        if checked >= 0:
+            set_key(key, item, place, p, _message_change(factors[p, SLOT], factors[p + 1, SLOT], slots, msg, out))
+            checked += 1
+            continue
+        left -= 1
         residual = 0.0
         for s in range(factors[p, SLOT], factors[p + 1, SLOT]):
             moved = _message_change(s, s + 1, slots, msg, out)
@@ -190,7 +197,7 @@ def _message_change(first, last, slots, msg, out):
 
 @inlined
 def _least_damping(weight, arity):
-    """Return the damping at which the messages of one factor converge, whatever its table is.
+    """Return the damping at which the messages of one factor converge, for any table.
 
     The messages that a factor receives hold weight - 1 times its own last messages. If a table ties its variables
     together, each new message holds up to `echo` times the last messages with the other sign. For three variables and

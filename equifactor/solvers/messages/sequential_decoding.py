@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Sequential decoding of max-product messages: fixes whole factors, one after another, in agreement."""
+"""Sequential decoding of max-product messages: whole factors are fixed one after another, in agreement."""
 
 from __future__ import annotations
 

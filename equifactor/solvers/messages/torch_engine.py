@@ -40,7 +40,7 @@ class TorchEngine:
         self.msg_fv = tensors.first_messages(self.flat, settings.semiring)
 
     def sweep(self, count: int) -> FloatArray:
-        """Update all messages `count` times (Eq. 2 and 3 of the paper); return the change [G] of the last update."""
+        """Update all messages `count` times (Eq. 2 and 3 of [Sun21]); return the change [G] of the last update."""
         from equifactor.factors import tensors
 
         for _ in range(count):
@@ -72,7 +72,7 @@ class TorchEngine:
         return torch.as_tensor(self.compiled.edge_states_of(graphs), device=self.msg_fv.device)
 
     def rest(self, graphs: IntArray) -> None:
-        """Do nothing: a graph costs the same whatever its messages are."""
+        """Do nothing: a graph costs the same for all messages."""
 
     def answers(self) -> BpAnswers:
         """Return beliefs (Eq. 4), ln Z, states and bound."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import EPS, LARGEST_LOG
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.solving.estimate import Estimate, impossible
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
     from equifactor.graph.layout import Layout
     from equifactor.solvers.messages.trw_kernels import Forest
 
-LARGEST = 1e200  # Largest size of a log entry, in nats. Sums of such entries cannot overflow in any number of sweeps.
 _LARGEST_TABLE = 8  # A factor without powers of its kind is a dense table up to this many variables. Chosen by hand.
-_TOO_LARGE = f"A table has log entries beyond {LARGEST:g}, and their sums may overflow. Use smaller units."
+_TOO_LARGE = f"A table has log entries beyond {LARGEST_LOG:g}, and their sums may overflow. Use smaller units."
 
 
 @register("trw")
@@ -53,7 +53,7 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
         return [self._run_one(graph, task, context) for graph in graphs]
 
     def _run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
-        if np.any((np.abs(graph.log_phi) > LARGEST) & (graph.log_phi > -np.inf)):
+        if np.any((np.abs(graph.log_phi) > LARGEST_LOG) & (graph.log_phi > -np.inf)):
             return Estimate(status=Status.NON_FINITE, message=_TOO_LARGE)
         return super().run([_with_powers(graph)], task, context)[0]
 
@@ -163,7 +163,7 @@ class Reweighting:
         from equifactor.solvers.messages.schedule_kernels import add_up_weighted
 
         msg, total, zeros = self.state[:3]
-        add_up_weighted(self.arrays[0], self.rho, msg, total, zeros)
+        add_up_weighted(self.layout.factors, self.layout.slots, self.rho, msg, total, zeros)
         return np.where(zeros > 0, -np.inf, total)
 
     def bound(self) -> FloatArray:
@@ -173,13 +173,15 @@ class Reweighting:
         """
         from equifactor.kernels.jit import plain
         from equifactor.solvers.messages.schedule_kernels import add_up_weighted
-        from equifactor.solvers.messages.trw_kernels import EPS, forest_log_z
+        from equifactor.solvers.messages.trw_kernels import forest_log_z
 
         flat, layout, msg = self.flat, self.arrays[0], self.state.msg
+        factors, slots = self.layout.factors, self.layout.slots
         log_z, error = np.zeros((2, flat.num_graphs))
         log_b_v = self.log_b_v
         size_b_v, ignored = np.empty_like(log_b_v), np.empty_like(self.state.zeros)
-        add_up_weighted(layout, self.rho, np.where(np.isneginf(msg), 0.0, np.abs(msg)), size_b_v, ignored)
+        size = np.where(np.isneginf(msg), 0.0, np.abs(msg))
+        add_up_weighted(factors, slots, self.rho, size, size_b_v, ignored)
         for forest in self.forests:
             forest_log_z(plain(forest), layout, self.kinds, self.tables.log_phi, msg, log_b_v, size_b_v, log_z, error)
         log_z /= len(self.forests)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import EPS, OTHER_STEPS
 from equifactor.base.typing import BoolArray, IntArray
 from equifactor.factors.factor_messages import first_entry, log_add, step
 from equifactor.factors.kind_rows import KIND
@@ -17,9 +18,6 @@ from equifactor.factors.structured_kernels import SPARSE, TRUNCATED_LINEAR, Kind
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR, Layout
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined, kernel
-
-EPS = 2.0**-52  # relative: twice the rounding error of one addition, which leaves room for exp and log
-OTHER_STEPS = 8.0  # the steps of a log-sum-exp other than its terms, each with an error of at most EPS
 
 
 class Forest(NamedTuple):
@@ -108,7 +106,7 @@ def forest_log_z(forest, layout, kinds, log_phi, msg, log_b_v, size_b_v, log_z, 
     """Add to log_z [G] the ln of the sum of exp(sum_i log_b_v + sum of log_phi - messages over the forest's factors).
 
     The sum is exact except for rounding, by elimination towards the roots; log_b_v [X] is -inf at states that are ruled
-    out. A bound on the rounding error is added to error [G]: each addition has an error of at most EPS times the sizes
+    out. A bound on the rounding error is added to error [G]. Each addition has an error of at most EPS times the sizes
     of its terms, and errors of children are passed on to the root. size_b_v [X] sums the sizes of the terms of log_b_v.
     `kinds` are the fields of `KindRows`, or None where all factors are tables. Cost O(T) for tables, and that of a
     message for structured factors.

@@ -51,7 +51,7 @@ def agree(
     every factor is alone. States that the relaxed graph excludes are also impossible in the original, and `possible`
     [X] is updated.
 
-    The first messages are uniform, or random numbers from `start`: a model with symmetries has many fixed points, and
+    The first messages are uniform, or random numbers from `start`. A model with symmetries has many fixed points, and
     from uniform messages all splittings may reach the same few.
 
     Cost: two passes over all tables of the relaxation per round.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.budget import GIB, Budget
+from equifactor.base.budget import FLOAT_BYTES, GIB, Budget
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
@@ -74,7 +73,9 @@ class Regions(GraphSolver):
         checked = None
         if self.check and regions.outcome is not Status.EXACT:
             seconds = Budget(context.clock, self.check * self.seconds).left
-            checked = check_by_sampling(reduced.graph, regions.average(), seconds, context)
+            # The sampler has tables as large as those of the regions, so that it sees what they do not.
+            memory = min(self.memory_limit, 2.0 ** regions.at_top[-1].bound * FLOAT_BYTES / GIB)
+            checked = check_by_sampling(reduced.graph, regions.average(), regions.log_z(), seconds, memory, context)
         return _estimate(reduced, regions, checked, task, context)
 
 
@@ -94,7 +95,7 @@ def _estimate(
     exact = regions.outcome is Status.EXACT
     error = np.zeros(len(reduced.graph.card)) if exact else regions.error()
     kept = regions.kept()
-    log_z = float(np.mean([one.found.log_z for one in regions.settled(regions.at_top)]))
+    log_z = regions.log_z()
     num_settled = sum(one.found.change <= regions.rounds.tolerance for one in regions.at_top)
     settled = 2 * num_settled > len(regions.at_top)
     stopped = context.clock.status or regions.budget.clock.status
@@ -111,14 +112,14 @@ def _estimate(
         stats |= moves
         said = f"The last change of bound or splitting {moved}"
     if checked is not None:
-        said += " The standard errors are from the distance to a short run of gibbs."
+        said += f" The standard errors are from the distance to a short run of {checked.sampler}."
     return Estimate(
         status=status,
         message=said,
         marginals=reduced.marginals(p) if task is Task.MAR else None,
         standard_errors=reduced.errors(checked.marginals) if checked is not None and task is Task.MAR else None,
         log_z=log_z,
-        log_z_error=None if checked is None else math.hypot(checked.log_z, regions.spread_of_log_z()),
+        log_z_error=None if checked is None else checked.log_z,
         lower_bound=log_z if exact else None,
         upper_bound=log_z if exact else None,
         iterations=sum(one.found.rounds for one in regions.splittings),

@@ -116,7 +116,7 @@ class GrowingRegions:
                 return
 
     def _step(self, relaxation: Relaxation, bound: int, share: float, memory: float) -> Step[Splitting]:
-        """Return the step that runs a relaxation; the first one is run whatever it costs."""
+        """Return the step that runs a relaxation; the first one is run at any cost."""
         return Step(
             run=lambda: self._run(relaxation, bound),
             work=self._work(relaxation),
@@ -216,7 +216,7 @@ class GrowingRegions:
         return new
 
     def average(self) -> FloatArray:
-        """[X] the mean belief of the splittings that count."""
+        """Return [X] the mean belief of the splittings that count."""
         return _mean(self.kept())
 
     def kept(self) -> list[Splitting]:
@@ -235,7 +235,7 @@ class GrowingRegions:
         return [one for one in splittings if one.found.change <= most] or splittings
 
     def error(self) -> FloatArray | None:
-        """[V] the estimated error of each marginal, in total variation; None if there is nothing to compare.
+        """Return [V] the estimated error of each marginal, in total variation; None if there is nothing to compare.
 
         It is the change between the last two bounds, or the standard error of the mean of the splittings if larger.
         """
@@ -246,29 +246,29 @@ class GrowingRegions:
             return spread if change is None else change
         return np.maximum(change, spread)
 
-    def spread_of_log_z(self) -> float:
-        """Return the standard deviation of ln Z over all splittings."""
-        return float(np.std([one.found.log_z for one in self.splittings]))
+    def log_z(self) -> float:
+        """Return the mean of ln Z over the splittings at the last bound."""
+        return float(np.mean([one.found.log_z for one in self.settled(self.at_top)]))
 
     def _standard_error(self, splittings: list[Splitting]) -> FloatArray | None:
-        """[V] the standard error of the mean of splittings, in total variation; None for a single splitting."""
+        """Return [V] the standard error of the mean of splittings, in total variation; None for a single splitting."""
         if len(splittings) < 2:
             return None
         deviation = np.std([one.found.p for one in splittings], axis=0, ddof=1)
         return self._distance(deviation / np.sqrt(len(splittings)))
 
     def _distance(self, gap: FloatArray) -> FloatArray:
-        """[V] total variation from the differences of all states."""
+        """Return [V] total variation from the differences of all states."""
         ptr = self.graph.structure.state_ptr
         return 0.5 * np.add.reduceat(np.abs(gap), ptr[:-1]) if len(gap) else np.zeros(0)
 
     def _entropy(self, p: FloatArray) -> FloatArray:
-        """[V] the entropy of each variable in bits."""
+        """Return [V] the entropy of each variable in bits."""
         ptr = self.graph.structure.state_ptr
         terms = -p * np.log2(np.maximum(p, 1e-300))
         return np.add.reduceat(terms, ptr[:-1]) if len(ptr) > 1 else np.zeros(0)
 
 
 def _mean(splittings: list[Splitting]) -> FloatArray:
-    """[X] the mean belief."""
+    """Return [X] the mean belief."""
     return np.asarray(np.mean([one.found.p for one in splittings], axis=0))

@@ -143,12 +143,12 @@ class LoopMessages:
             return None
         # Many balls have the same cavity beyond a variable: each cavity is eliminated once.
         _, first, same = np.unique(name, return_index=True, return_inverse=True)
-        told = np.where(cavity >= 0, same[cavity], -1) if len(first) else cavity
+        message = np.where(cavity >= 0, same[cavity], -1) if len(first) else cavity
         ptr, places = picked(ptr, first)
         root, dim = root[first], part.card[root[first]]
         start = len(part.log_phi) + ptr_of(dim)
         full = np.concatenate((part.log_phi, np.zeros(int(dim.sum()))))
-        beyond = _Beyond(balls.member_ptr, balls.member, told, start)
+        beyond = _Beyond(balls.member_ptr, balls.member, message, start)
         inner = _side_by_side(part, (ptr, factors[places], root), beyond, False, limits.entries)
         if inner is None:
             return None
@@ -167,8 +167,8 @@ class _Beyond(NamedTuple):
 
     member_ptr: IntArray
     member: IntArray
-    told: IntArray
-    start: IntArray
+    message: IntArray  # number of the message to each member, -1 for none
+    start: IntArray  # first entry of each message
 
 
 def _side_by_side(
@@ -177,7 +177,7 @@ def _side_by_side(
     from equifactor.solvers.regions.loop_bp_kernels import lay_side_by_side
 
     variable, ptr, scopes, number, root = lay_side_by_side(
-        *parts, part.scope_ptr, part.scope_vars, beyond.member_ptr, beyond.member, beyond.told, part.has_field,
+        *parts, part.scope_ptr, part.scope_vars, beyond.member_ptr, beyond.member, beyond.message, part.has_field,
         with_field,
     )  # fmt: skip
     card = part.card[variable]
@@ -196,9 +196,9 @@ def _side_by_side(
     f = len(part.begin)
     begin = np.empty(len(number) + 1, np.int64)
     begin[-1] = 0  # Only the first entries of tables are used.
-    own, told, field = (number >= 0) & (number < f), number >= f, number < 0
+    own, message, field = (number >= 0) & (number < f), number >= f, number < 0
     begin[:-1][own] = part.begin[number[own]]
-    begin[:-1][told] = beyond.start[number[told] - f]
+    begin[:-1][message] = beyond.start[number[message] - f]
     begin[:-1][field] = part.field_start[-1 - number[field]]
     groups = program.groups._replace(table_ptr=begin)
     program = Program(program.clusters, groups, program.separators, program.size, program.variables)

@@ -46,9 +46,9 @@ class LoopCorrectedBp(GraphSolver):
     """Belief propagation between balls that hold all loops up to a length, each eliminated exactly.
 
     The ball of a variable holds the loops of at most `length` factors through it or its factors. The rest of the model
-    beyond an outer variable j of ball i is one message: the sum over the part of ball j outside ball i, with its own
-    messages from beyond (the equations of [Kirkley21], for factors of any size). With balls of single factors this is
-    belief propagation; if no loop is longer than `length`, its fixed point is exact. ln Z is the Bethe estimate of
+    beyond an outer variable j of ball i is one message. It is the sum over the part of ball j outside ball i, with its
+    own messages from beyond (the equations of [Kirkley21], for factors of any size). With balls of single factors this
+    is belief propagation. If no loop is longer than `length`, its fixed point is exact. ln Z is the Bethe estimate of
     plain belief propagation, unless the answer is exact. Cost per round: messages x 2^width of a ball.
     """
 
@@ -195,7 +195,7 @@ class GrowingLoops:
         return ([answer for answer in self.answers if answer.found.change <= most] or self.answers)[-1]
 
     def error(self, ptr: IntArray) -> FloatArray | None:
-        """[v] how far the last length moved each marginal, in total variation; None if there is nothing to compare."""
+        """Return [v] how far the last length moved each marginal, in total variation; None without another answer."""
         best = self.best()
         before = [answer.found.p for answer in self.answers if answer.length < best.length]
         other = before[-1] if before else self.start
@@ -204,7 +204,7 @@ class GrowingLoops:
         return 0.5 * np.add.reduceat(np.abs(best.found.p - other), ptr[:-1]) if len(other) else np.zeros(0)
 
     def stats(self) -> dict[str, Any]:
-        """Return what the result reports about the lengths."""
+        """Return the numbers about the lengths that the result reports."""
         if not self.answers:
             return {"lengths": []}
         best = self.best()

@@ -133,7 +133,7 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
         queue[0] = i
         if member_ptr[i] + total > len(member):
             member = longer(member, member_ptr[i], 2 * (member_ptr[i] + total))
-        # The lowest bit says whether the variable has a factor outside: its degree within is smaller than its own.
+        # The lowest bit is set if the variable has a factor outside: its degree in the ball is smaller than its own.
         for n in range(total):
             v = queue[n]
             outer = 1 if degree[v] < var_ptr[v + 1] - var_ptr[v] else 0
@@ -243,12 +243,12 @@ def _mix(x):
 
 @kernel
 def lay_side_by_side(
-    part_ptr, factors, root, scope_ptr, scope_vars, member_ptr, member, told_of_member, has_field, with_root_field
+    part_ptr, factors, root, scope_ptr, scope_vars, member_ptr, member, message_of_member, has_field, with_root_field
 ):  # fmt: skip
     """Return one model of many parts, each with its own clones; part n is factors[part_ptr[n]:part_ptr[n+1]].
 
     A clone gets the field of its variable if there is one; a root gets it only if `with_root_field`. A clone also gets
-    the message from beyond it in the ball of the root, told_of_member, unless that is -1.
+    the message from beyond it in the ball of the root, message_of_member, unless that is -1.
 
     Returns:
         the variable of each clone, ptr and clones of the scopes, and for each factor its number: a of the model, -1 - i
@@ -266,12 +266,12 @@ def lay_side_by_side(
     root_clone = np.empty(parts, np.int64)
     clone = np.full(len(has_field), -1, np.int64)
     owner = np.full(len(has_field), -1, np.int64)
-    told = np.full(len(has_field), -1, np.int64)
+    message = np.full(len(has_field), -1, np.int64)
     count = at = 0
     for n in range(parts):
         j = root[n]
         for m in range(member_ptr[j], member_ptr[j + 1]):
-            told[member[m]] = told_of_member[m]
+            message[member[m]] = message_of_member[m]
         begin = clones
         owner[j], clone[j], root_clone[n] = n, clones, clones
         variable[clones] = j
@@ -295,8 +295,8 @@ def lay_side_by_side(
                 number[count], scopes[at] = -1 - v, k
                 count, at = count + 1, at + 1
                 ptr[count] = at
-            if k > begin and told[v] >= 0:
-                number[count], scopes[at] = num_factors + told[v], k
+            if k > begin and message[v] >= 0:
+                number[count], scopes[at] = num_factors + message[v], k
                 count, at = count + 1, at + 1
                 ptr[count] = at
     return variable[:clones].copy(), ptr[: count + 1].copy(), scopes[:at].copy(), number[:count].copy(), root_clone

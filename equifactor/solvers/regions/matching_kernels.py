@@ -3,12 +3,12 @@
 
 import math
 
+from equifactor.base.budget import LEAST_LOG
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.regions.relaxation import CloneGroups
 
 _FLOOR = -200.0  # The least log message of a possible state: a message that vanished could never return.
-_LEAST_LOG = -745.0  # The log of the smallest positive float64, for a probability that underflows.
 
 
 @fast_kernel
@@ -43,35 +43,35 @@ def match_clones(p, possible, groups, damping, m, u):
             for x in range(d):
                 if possible[state + x]:
                     old_top = max(old_top, m[at + x])
-                    top = max(top, _opinion(p[own + x], u[at + x]))
+                    top = max(top, _log_message(p[own + x], u[at + x]))
             total, old_total, pair, pair_top = 0.0, 0.0, 0.0, NEG_INF
             for x in range(d):
                 if possible[state + x]:
-                    new = max(_opinion(p[own + x], u[at + x]) - top, _FLOOR)
+                    new = max(_log_message(p[own + x], u[at + x]) - top, _FLOOR)
                     total += math.exp(new)
                     old_total += math.exp(m[at + x] - old_top)
                     pair_top = max(pair_top, new + u[at + x])
             for x in range(d):
                 if possible[state + x]:
-                    new = max(_opinion(p[own + x], u[at + x]) - top, _FLOOR)
+                    new = max(_log_message(p[own + x], u[at + x]) - top, _FLOOR)
                     pair += math.exp(new + u[at + x] - pair_top)
                     old = m[at + x] - old_top
                     change = max(change, abs(math.exp(new) / total - math.exp(old) / old_total))
                     m[at + x] = max(damping * old + (1.0 - damping) * new, _FLOOR)
                     u[at + x] = new  # The undamped message stays here until all clones have theirs.
             missing -= pair_top + math.log(pair)
-        missing += _tell(count, d, start, state, possible, m, u)
+        missing += _send(count, d, start, state, possible, m, u)
     return change, missing
 
 
 @fast_kernel
-def _opinion(p, u):
+def _log_message(p, u):
     """Return the log message of a clone for one state; a probability that underflows counts as the smallest one."""
-    return (math.log(p) if p > 0.0 else _LEAST_LOG) - u
+    return (math.log(p) if p > 0.0 else LEAST_LOG) - u
 
 
 @fast_kernel
-def _tell(count, d, start, state, possible, m, u):
+def _send(count, d, start, state, possible, m, u):
     """Compute u from m for one variable; return the log of the sum over states of its undamped belief."""
     top = NEG_INF
     for x in range(d):
@@ -87,12 +87,12 @@ def _tell(count, d, start, state, possible, m, u):
             for k in range(count):
                 total += u[start + k * d + x]
             belief += math.exp(total - top)
-    _tell_others(count, d, start, state, possible, m, u)
+    _send_to_clones(count, d, start, state, possible, m, u)
     return top + math.log(belief)
 
 
 @fast_kernel
-def _tell_others(count, d, start, state, possible, m, u):
+def _send_to_clones(count, d, start, state, possible, m, u):
     """Compute the message to each clone of one variable: the sum of the others' messages, with a maximum of zero."""
     for k in range(count):
         top = NEG_INF

@@ -4,8 +4,8 @@
 import numpy as np
 
 from equifactor.kernels.jit import kernel
-from equifactor.solvers.elimination.greedy import MOST_BITS
 from equifactor.solvers.elimination.order_kernels import adjacency, clusters
+from equifactor.solvers.elimination.orders import MOST_BITS
 from equifactor.solvers.regions.relaxation import TableLimits
 
 _ALL_PAIRS = 4  # The number of clones up to which all pairs are tried; beyond, only neighbours in the order. By hand.

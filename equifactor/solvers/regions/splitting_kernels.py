@@ -18,9 +18,9 @@ from equifactor.base.typing import FloatArray, IntArray
 from equifactor.kernels.heaps import settle
 from equifactor.kernels.jit import inlined, kernel
 from equifactor.kernels.randomness import random_unit
-from equifactor.solvers.elimination.greedy import MOST_BITS, SPREAD, longer, price_heap, set_price
+from equifactor.solvers.elimination.greedy import SPREAD, longer, price_heap, set_price
+from equifactor.solvers.elimination.orders import BITS_ROUNDING, MOST_BITS
 
-_ROUNDING = 1e-9  # The error that is allowed in sums of bits.
 _BARRIER = 1e6  # Added to the price of splitting, so that it is above that of any elimination that fits.
 
 
@@ -183,7 +183,7 @@ def _price(u, stamp, nodes, tables, seen, bits, worth, bound, balance, noise, rn
                 total += bits[w]
         r = nodes.after[r]
     factor = 1.0 + max(noise, SPREAD) * random_unit(rng)
-    if count <= 1 or total <= bound + _ROUNDING:
+    if count <= 1 or total <= bound + BITS_ROUNDING:
         if balance < 0.0:
             return total * factor
         growth = 2.0 ** min(total - bits[u], MOST_BITS) - balance * replaced
@@ -234,7 +234,7 @@ def _choose_region(v, stamp, nodes, tables, seen, bits, bound, whole):
             for e in range(tables.first[t], tables.last[t]):
                 if seen[nodes.var[e]] != stamp:
                     added += bits[nodes.var[e]]
-            fits = total + added <= bound + _ROUNDING or added == 0.0
+            fits = total + added <= bound + BITS_ROUNDING or added == 0.0
             rank = added - 1e-3 * tables.bits[t]  # Of two tables that add the same, the larger one shares more.
             if fits and (best < 0 or rank < least):
                 best, least = t, rank

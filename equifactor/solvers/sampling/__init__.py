@@ -1,1 +1,1 @@
-"""Sampling: Gibbs chains over single variables and over large blocks, and what their draws tell."""
+"""Sampling: Gibbs chains over single variables and over large blocks, and diagnostics of their draws."""

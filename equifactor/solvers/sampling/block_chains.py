@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, shared_memory
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover
+from equifactor.solvers.elimination.program import read_only
 from equifactor.solvers.sampling.chain_driver import repair
 from equifactor.solvers.sampling.jump_pool import JumpPool
 
@@ -86,9 +87,19 @@ class BlockChains:
 
     @property
     def fresh(self) -> float:
-        """The share of an independent draw that a sweep is worth at most: small blocks change little at once."""
+        """The share of an independent draw that a sweep is worth at most.
+
+        Small blocks change little at once. If hardly any jump is accepted, sweeps hardly change the mode either: then
+        it is between the number of blocks, and that of starts and accepted jumps, for each sweep.
+        """
         held = np.mean([len(block.slicing.cut) for cover in self.covers for block in cover.blocks])
-        return max(_LEAST_FRESH, 1.0 - float(held) / max(1, self.structure.num_vars))
+        share = max(_LEAST_FRESH, 1.0 - float(held) / max(1, self.structure.num_vars))
+        tried, accepted = self.jumped.tolist()
+        if not tried:
+            return share
+        blocks = float(np.mean([len(cover.blocks) for cover in self.covers]))
+        moved = min(1.0, blocks * (len(self.x) + accepted) / tried)
+        return share * math.sqrt(moved)
 
     def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
         """Choose blocks that differ from those so far; `haste` returns whether time is short."""
@@ -128,7 +139,7 @@ class BlockChains:
         if not possible.all():
             possible = self._search(clock, ~possible)
         self.pool.add(self.cold)
-        self._leave(np.flatnonzero(possible), np.flatnonzero(~possible))
+        self._copy_states(np.flatnonzero(possible), np.flatnonzero(~possible))
         if possible.any():
             self._leave_poor_modes(clock, max(_LEAST_WARMING, self.walked // 4))
         return bool(possible.any())
@@ -145,7 +156,7 @@ class BlockChains:
                 self.pool.add(self.cold)
             self.x[:] = self.choices.integers(0, s.card, self.x.shape)
 
-    def _leave(self, good: IntArray, bad: IntArray) -> None:
+    def _copy_states(self, good: IntArray, bad: IntArray) -> None:
         """Move the chains `bad` to the states of chains in `good`."""
         for c in bad if len(good) else ():
             self.x[c] = self.x[good[c % len(good)]]
@@ -166,7 +177,7 @@ class BlockChains:
         behind = (sums.max(axis=1, keepdims=True) - sums).mean(axis=0)
         poor = np.flatnonzero(behind > behind.min() + _POOR + 4.0 * float(sums.std(axis=0).min()))
         replicas = len(self.betas)
-        self._leave(np.setdiff1d(np.arange(sums.shape[1]), poor) * replicas, poor * replicas)
+        self._copy_states(np.setdiff1d(np.arange(sums.shape[1]), poor) * replicas, poor * replicas)
 
     def _walk(self, true: FloatArray, clock: Clock, sweeps: int, seconds: float, again: int = 0) -> None:
         """Sweep while the scores gain their weight: from the beginning, or from half of the way if `again` is not 0."""
@@ -197,7 +208,7 @@ class BlockChains:
         return ~wanted | repair(MoveModel(compile(self._graph)), self.x, wanted, _SEARCH_PHASES, 0, over)
 
     def possible(self, log_phi: FloatArray) -> BoolArray:
-        """[L R] whether the states of each replica have positive probability."""
+        """Return [L R] whether the states of each replica have positive probability."""
         from equifactor.solvers.sampling.chain_move_kernels import log_score
 
         scores = [log_score(log_phi[0], x, *self.model) for x in self.x]
@@ -229,11 +240,12 @@ class BlockChains:
         total, squares = (self._nothing, self._nothing) if sums is None else (sums.total, sums.squares)
         if sums is not None:
             self.pool.renew(self.cold, sums.sweeps)
+        log_phi = read_only(self.log_phi)
         for n, block in enumerate(blocks.blocks):
             if clock is not None and clock.stopped:
                 return False
             update_chains(
-                self.log_phi, self.x, self.rng, *block.records, self._row, self._p, blocks.weight, total, squares,
+                log_phi, self.x, self.rng, *block.records, self._row, self._p, blocks.weight, total, squares,
                 self.pool.states, self._jumps, self.jumped, self._log_sum,
             )  # fmt: skip
             if watch is not None:

@@ -13,7 +13,7 @@ from equifactor.solvers.cutsets.cutset_choice import BlockLimits
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.blocks import BlockSampling
-from equifactor.solvers.sampling.chain_driver import R_HAT_LIMIT
+from equifactor.solvers.sampling.diagnostics import R_HAT_LIMIT
 from equifactor.solvers.sampling.running_batches import RunningBatches
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, contex
 
 
 def _onto_all(reduced: ReducedGraph, states: IntArray) -> IntArray:
-    """[n, V] states of all variables from those of the reduced graph [n, v]."""
+    """Return [n, V] states of all variables from those of the reduced graph [n, v]."""
     s, original = reduced.graph.structure, reduced.original.structure
     full = np.zeros((len(states), original.num_vars), np.int64)
     if reduced.fixed is not None:

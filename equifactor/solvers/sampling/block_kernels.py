@@ -10,37 +10,36 @@ from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.kernels.randomness import random_unit
 from equifactor.solvers.cutsets.block_program import Slicing
-from equifactor.solvers.cutsets.block_sum_kernels import NO_LIMIT, block_sum
+from equifactor.solvers.cutsets.block_sum_kernels import block_sum
 from equifactor.solvers.elimination.cluster_tables import normalise
 from equifactor.solvers.elimination.draw_kernels import draw_states
-from equifactor.solvers.elimination.elimination_kernels import distribute
-from equifactor.solvers.elimination.program import Clusters, ClusterTables, Workspace
+from equifactor.solvers.elimination.elimination_kernels import NO_LIMIT, distribute_inside
+from equifactor.solvers.elimination.program import Clusters
 from equifactor.solvers.sampling.chain_move_kernels import jump
 
 
 @fast_kernel
 def update_chains(
-    log_phi, x, rng, slicing, groups, clusters, tables, work, row, p, weight, total, squares, pool, jumps, told, sums
+    log_phi, x, rng, slicing, groups, clusters, tables, work, row, p, weight, total, squares, pool, jumps, jumped, sums
 ):  # fmt: skip
     """Draw one block in all replicas: L chains at R temperatures each, with tables of its own for each temperature.
 
-    log_phi [R, T] are the tables of each temperature, x [L R, V] the states, temperature after temperature of each
-    chain, and rng [L R, 1] their generators; row and p [X] are scratch. The conditional distributions at temperature 0
+    log_phi [R, T] are the tables of each temperature. x [L R, V] are the states, temperature after temperature of each
+    chain, and rng [L R, 1] their generators. row and p [X] are scratch. The conditional distributions at temperature 0
     times weight [X] are added to total [L, X], their squares to squares [L, X], unless total has no columns. If pool
-    [M, V] holds two or more states, each chain first tries to `jump`. told [2] counts tries and accepted jumps. sums
+    [M, V] holds two or more states, each chain first tries to `jump`. jumped [2] counts tries and accepted jumps. sums
     [L R] takes ln of the sum over the block; if that sum is zero, the states stay as they are.
     """
     temperatures = len(log_phi)
     keep = total.shape[1] > 0
-    clusters_, tables_, work_ = Clusters(*clusters), ClusterTables(*tables), Workspace(*work)
-    slicing_ = Slicing(*slicing)
+    clusters_, slicing_ = Clusters(*clusters), Slicing(*slicing)
     cut, before = slicing_.cut, jumps[4]
     dim, state_start = clusters_.dim, clusters_.state_start
     for c in range(len(x)):
         tables_c = log_phi[c % temperatures]
         there = NEG_INF
         if len(pool) > 1 and jump(x[c], rng[c], cut, pool, jumps):
-            told[0] += 1.0
+            jumped[0] += 1.0
             there = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
             for k in range(len(cut)):
                 swap = x[c, cut[k]]
@@ -49,7 +48,7 @@ def update_chains(
         # The old cutset comes last, because its tables are needed again more often than those of the new one.
         log_sum = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
         if there > NEG_INF and (there >= log_sum or random_unit(rng[c]) < math.exp(max(there - log_sum, -700.0))):
-            told[1] += 1.0
+            jumped[1] += 1.0
             for k in range(len(cut)):
                 x[c, cut[k]] = before[k]
             log_sum = block_sum(tables_c, x[c], slicing, groups, clusters, tables, work)
@@ -59,7 +58,7 @@ def update_chains(
         draw_states(x[c], rng[c], slicing_.variables, slicing_.separators, clusters, tables, row)
         if not keep or c % temperatures > 0:
             continue
-        distribute(len(dim) - 1, 0, NO_LIMIT, clusters_, tables_, work_, p)
+        distribute_inside(len(dim) - 1, 0, NO_LIMIT, clusters, tables, work, p)
         normalise(state_start, dim, p)
         total_c, squares_c = total[c // temperatures], squares[c // temperatures]
         for n in range(len(dim)):

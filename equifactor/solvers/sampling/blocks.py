@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.sampling.cutset_log_z import LogZ
+    from equifactor.solvers.sampling.running_batches import Findings
 
 _CUTSET_SHARE = 0.8  # A sum over the cutset goes on if its pace promises an end in this share of the time. By hand.
 # A sum starts if its estimate is below this many times the time, since zeros may make it faster. Chosen by hand.
@@ -39,11 +40,16 @@ _LEAST_UPDATES = 300  # In a large graph this many are enough, so that blocks ar
 _FAIR_ENTRIES = 256.0  # Entries per variable up to which fewer draws are accepted for larger blocks. Chosen by hand.
 _LEAST_ENTRIES = 64.0  # Entries of a block, at least. Chosen by hand.
 _COVERS = 6  # Covers at most: more make moves more varied, but take time to find. Chosen by hand.
+_SWEEPS_OF_COVER = 16  # Sweeps of each cover at least, of which four fifths are draws for ln Z; it needs twelve.
 _PLANNING_SHARE = 0.1  # The share of the time for choosing covers. Chosen by hand.
 _FIRST_SHARE = 0.25  # The share of the time that the first cover may take, as no draw is possible without it. By hand.
 _WARMING_SHARE = 0.15  # The share of the time for finding starts. Chosen by hand.
 _MOST_WARMING = 200  # Sweeps for finding starts at most. Chosen by hand.
 _CHOICE_SHARE = 0.2  # The share of the time in which a probable state of a cutset is chosen, for ln Z. Chosen by hand.
+_NO_LOG_Z = (
+    "There were too few sweeps, or the chains never came near the chosen state of the cutset. Raise sweeps, seconds or "
+    "memory_limit, or use auto or mini-buckets."
+)
 
 
 @register("blocks")
@@ -57,7 +63,7 @@ class BlockSampling(GraphSolver):
     seconds: float = option(10.0, "time to use if there is no time limit", low=0.0)
     sweeps: int | None = option(None, "number of sweeps instead of a time, for the same answer on any machine", low=1)
     memory_limit: float = option(2.0**-6, "GiB of tables of a block", low=0.0)
-    chains: int = option(8, "independent chains", low=1)
+    chains: int = option(8, "independent chains", low=1, high=10**6)
     temperatures: int = option(1, "temperatures of each chain, 1 for no tempering", low=1)
     hottest: float = option(0.3, "power of the scores at the highest temperature", low=0.0, high=1.0)
     tolerance: float = option(5e-4, "stop when no marginal has a larger standard error", low=0.0)
@@ -85,7 +91,11 @@ class BlockSampling(GraphSolver):
             return Estimate(status=clock.status or Status.TIME_LIMIT, message=said)
         end = clock.seconds + time
         chains = BlockChains(graph, self._betas(), self.chains, self._limits(graph, time, context), context.seed)
-        self._add_covers(chains, time, context)
+        self._add_covers(chains, task, time, context)
+        if not chains.covers[0].num_cut:  # One block holds every variable: its sums are exact, and nothing is drawn.
+            found = sum_all(reduced, best_cutset(graph, self.memory_limit, task, context.seed, time), task, context)
+            assert not isinstance(found, Refusal)  # Without a limit of its own, the sum is never refused.
+            return found
         by_time = self.sweeps is None
         warming = _MOST_WARMING if by_time else min(_MOST_WARMING, int(_WARMING_SHARE * (self.sweeps or 0)))
         if not chains.find_starts(clock, warming, _WARMING_SHARE * time if by_time else math.inf):
@@ -95,13 +105,20 @@ class BlockSampling(GraphSolver):
         moves = BlockMoves(chains, task, self.sweeps, lambda: clock.seconds > chosen)
         limits = RunLimits(self.sweeps, end if by_time else math.inf, self.tolerance if by_time else 0.0)
         run_chains(moves, sums, limits, context)
-        estimate = sampled_estimate(reduced, sums.findings(), sums.sweeps, chains.copies, context)
-        log_z = moves.log_z()
+        sums.fresh = chains.fresh
+        findings = sums.findings()
+        estimate = sampled_estimate(reduced, findings, sums.sweeps, chains.copies, context)
+        estimate = replace(estimate, stats={**estimate.stats, **_stats(chains)})
+        log_z = moves.log_z(findings)
+        if log_z is not None:
+            return replace(estimate, log_z=log_z.value, log_z_error=log_z.error)
+        if task is Task.MAR:
+            return estimate
         return replace(
             estimate,
-            log_z=None if log_z is None else log_z.value,
-            log_z_error=None if log_z is None else log_z.error,
-            stats={**estimate.stats, **_stats(chains)},
+            status=clock.status or Status.ITERATION_LIMIT,
+            message=f"There is no estimate of ln Z. {_NO_LOG_Z} {estimate.message}",
+            lower_bound=moves.lower_bound,
         )
 
     def _betas(self) -> np.ndarray:
@@ -120,16 +137,17 @@ class BlockSampling(GraphSolver):
         entries = max(_LEAST_ENTRIES, all_entries / _UPDATES, min(fair, all_entries / _LEAST_UPDATES))
         return BlockLimits(entries, kept)
 
-    def _add_covers(self, chains: BlockChains, time: float, context: SolveContext) -> None:
-        """Add covers while they take a small part of the time."""
+    def _add_covers(self, chains: BlockChains, task: Task, time: float, context: SolveContext) -> None:
+        """Add covers while they take a small part of the time, and for ln Z, not more than get enough sweeps each."""
         begin = context.clock.seconds
+        most = _COVERS if task is Task.MAR or self.sweeps is None else self.sweeps // _SWEEPS_OF_COVER
 
         def late() -> bool:
             share = _PLANNING_SHARE if chains.covers else _FIRST_SHARE
             return self.sweeps is None and context.clock.seconds > begin + share * time
 
         chains.add_cover(late)
-        while len(chains.covers) < _COVERS and not late():
+        while len(chains.covers) < min(most, _COVERS) and not late():
             chains.add_cover(late)
 
 
@@ -156,9 +174,14 @@ class BlockMoves:
         watch = _watching(self._watched[k] if k < len(self._watched) else None, ready)
         return int(self._chains.sweep(self._chains.covers[k], sums, clock, watch))
 
-    def log_z(self) -> LogZ | None:
-        """Return ln Z from all covers together; None if there is no estimate."""
-        return combined([w.estimate() for w in self._watched if w is not None])
+    @property
+    def lower_bound(self) -> float:
+        """The largest sum over a block, of the chosen states of cutsets: a lower bound on ln Z, or -inf."""
+        return max((w.best for w in self._watched if w is not None), default=-math.inf)
+
+    def log_z(self, found: Findings) -> LogZ | None:
+        """Return ln Z from all covers together, given the averages of the chains; None if there is no estimate."""
+        return combined([w.estimate(found) for w in self._watched if w is not None])
 
 
 def _stats(chains: BlockChains) -> dict[str, object]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.base.status import Status
 from equifactor.solvers.elimination.impossibility import proven_impossible
+from equifactor.solvers.sampling.diagnostics import R_HAT_LIMIT
 from equifactor.solving.estimate import Estimate, impossible
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.running_batches import Findings, RunningBatches
     from equifactor.solving.solver import SolveContext
 
-# The R-hat above which chains have not mixed. Chosen by hand; usual values lie between 1.01 and 1.1.
-R_HAT_LIMIT = 1.05
 _LEAST_EFFECTIVE = 50  # Independent draws that chains must be worth before they count as mixed. Chosen by hand.
 _LEAST_BATCHES = 12  # Batches before errors decide when to stop. Chosen by hand.
 
@@ -68,7 +67,7 @@ def run_chains(moves: ChainMoves, sums: RunningBatches, limits: RunLimits, conte
 def repair(
     model: MoveModel, x: IntArray, wanted: BoolArray, phases: int, seed: int, over: Callable[[bool], bool]
 ) -> BoolArray:
-    """Move chains to possible assignments by local search; [C] which of the wanted chains are possible then.
+    """Move chains to possible assignments by local search; return [C] which of the wanted chains are possible then.
 
     Args:
         model: the graph.

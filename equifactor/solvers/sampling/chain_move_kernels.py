@@ -15,7 +15,7 @@ def jump(x, rng, cut, pool, jumps):
     The variables in which states a and b of the pool [M, V] differ fall into connected parts. One part is chosen, that
     of a random variable of the cutset. In it every cut variable of x in the state of a goes to the state of b, and the
     other way round. The same jump leads back, so it is accepted by the sums over the block alone. The pool does not
-    depend on x: if its states were those of other chains now, the last chain in a mode could never leave it, because
+    depend on x. If it held the present states of other chains, the last chain in a mode could never leave it, because
     no two others would differ there. jumps is (ptr, adj, mark, stack, before) with the graph of neighbours and scratch
     [V]; `before` takes the states of the cutset.
     """

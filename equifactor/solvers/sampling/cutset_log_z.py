@@ -1,9 +1,9 @@
 """ln Z from chains of blocks: the sum over a block at one state of its cutset, divided by the probability of the state.
 
 For any state a of a cutset, Z = W(a) / p(a). W(a) is the sum over the block given a, known exactly, and p(a) is the
-probability of a. Another block of the cover holds the variables of a; given its own cutset b, p(a | b) is a ratio of
-two exact sums, and p(a) is its mean over the b that the chains visit (the idea of [Chib95]). As p(a | b) lies in
-[0, 1], the mean has a finite variance, and its standard error follows from batches.
+probability of a. Another block of the cover holds the variables of a. Given its own cutset b, p(a | b) is a ratio of
+two exact sums. Its mean over the b that the chains visit is p(a) (the idea of [Chib95]). As p(a | b) lies in [0, 1],
+the mean has a finite variance, and its standard error follows from batches.
 """
 
 from __future__ import annotations
@@ -13,17 +13,25 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.solvers.elimination.program import read_only
 from equifactor.solvers.sampling.diagnostics import split_r_hat
-from equifactor.solvers.sampling.running_batches import UNSEEN, squared_errors, widened
+from equifactor.solvers.sampling.running_batches import (
+    UNSEEN,
+    not_mixed,
+    variance_of_mean,
+    widened,
+    with_chains,
+)
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
     from equifactor.solvers.sampling.block_chains import BlockChains, Cover
+    from equifactor.solvers.sampling.running_batches import Findings
 
 # Draws of each chain below which there is no estimate, since its error would be a guess. Chosen by hand.
 _LEAST_DRAWS = 12
-_BATCHES = 16  # Batches into which the draws of each chain are divided at most. Chosen by hand.
+_BATCHES = 16  # Batches into which the draws of each chain are divided, at least if there are enough. By hand.
 
 
 class LogZ(NamedTuple):
@@ -44,7 +52,7 @@ class CutsetLogZ:
     def __init__(self, chains: BlockChains, cover: Cover) -> None:
         self._chains = chains
         self._first, self._second = cover.blocks[:2]
-        self._best = -math.inf
+        self.best = -math.inf  # ln of the sum over the first block at the chosen state
         self._state: IntArray | None = None
         self._clamped: FloatArray | None = None
         self._given: list[FloatArray] = []
@@ -60,8 +68,8 @@ class CutsetLogZ:
             log_sum: [L] ln of the sums over the block in the chains at the model itself.
         """
         c = int(log_sum.argmax())
-        if log_sum[c] > self._best and self._clamped is None:
-            self._best = float(log_sum[c])
+        if log_sum[c] > self.best and self._clamped is None:
+            self.best = float(log_sum[c])
             self._state = self._chains.cold[c].copy()
 
     def record(self, log_sum: FloatArray) -> None:
@@ -78,11 +86,16 @@ class CutsetLogZ:
             cut = self._first.slicing.cut
             self._clamped = clamp(self._chains.structure, self._chains.log_phi[0], cut, self._state)
         there = np.empty(len(log_sum))
-        clamped_sums(self._clamped, self._chains.cold, *self._second.records, there)
+        clamped_sums(read_only(self._clamped), self._chains.cold, *self._second.records, there)
         self._given.append(np.minimum(there - log_sum - self._bare, 0.0))
 
-    def estimate(self) -> LogZ | None:
-        """Return ln Z = ln W(a) - ln mean of p(a | b); None after too few draws, or if a was always impossible."""
+    def estimate(self, found: Findings) -> LogZ | None:
+        """Return ln Z = ln W(a) - ln mean of p(a | b); None after too few draws, or if a was always impossible.
+
+        Args:
+            found: what the chains tell about all marginals. A single number p(a) would hardly show that chains are slow
+                or have not mixed.
+        """
         if len(self._given) < _LEAST_DRAWS:
             return None
         given = np.stack(self._given)  # [N, L]
@@ -90,26 +103,39 @@ class CutsetLogZ:
         if top == -math.inf:
             return None
         p = np.exp(given - top)
-        batches = min(_BATCHES, len(p))
-        kept = p[len(p) % batches :].reshape(batches, -1, p.shape[1], 1)
+        length = max(1, len(p) // _BATCHES)
+        batches = len(p) // length
+        kept = p[len(p) - batches * length :].reshape(batches, length, p.shape[1], 1)
         total, squares, mean = kept.sum(axis=1), (kept**2).sum(axis=1), float(p.mean())
-        r_hat = split_r_hat(total, squares, kept.shape[1])
-        means = total / kept.shape[1]
-        variance = float(widened(squared_errors(means), means.mean(axis=0), r_hat)[0])
-        rare = UNSEEN / (self._chains.fresh * p.size)  # States b that no chain has met, as for marginals.
-        error = max(math.hypot(math.sqrt(variance) / mean, rare), _unseen(given) - float(top) - math.log(mean))
-        return LogZ(self._best - float(top) - math.log(mean), error)
+        r_hat = split_r_hat(total, squares, length)
+        means = total / length
+        apart = np.maximum(not_mixed(r_hat), found.apart)
+        square = variance_of_mean(means.reshape(-1, 1))
+        if p.shape[1] > 1:
+            square = with_chains(square, means, found.slow)
+        variance = float(widened(square, means.mean(axis=0), apart)[0])
+        rare = UNSEEN * max(found.rare, 1.0 / (self._chains.fresh * p.size))  # What no chain has met, as for marginals.
+        log_p = float(top) + math.log(mean)
+        # The probability of a state is at most 1, so that no more than -ln p is missing.
+        error = math.hypot(math.sqrt(variance) / mean, rare, min(_missing(given), -log_p))
+        return LogZ(self.best - log_p, error)
 
 
-def _unseen(given: FloatArray) -> float:
-    """Return ln of the mean of p(a | b) if the largest of its logarithms were the tail of a normal distribution.
+def _missing(given: FloatArray) -> float:
+    """Return by how much ln of the mean of p(a | b) is too low because its largest values are too rare to be drawn.
 
-    That holds for large cutsets, where the mean comes from values that are too rare to be drawn.
+    Args:
+        given: [N, L] ln p(a | b). For large cutsets their distribution is nearly normal. Then values above the quantile
+            z of 1 - 1 / n, which n draws do not meet, hold the share Phi(s - z) of the mean, s being the standard
+            deviation. It is measured between one and two standard deviations above the mean.
     """
+    from statistics import NormalDist
+
     possible = given[given > -math.inf]
-    one, two = np.quantile(possible, (0.841, 0.977))  # one and two standard deviations above the mean
-    mean = float(2.0 * one - two + (two - one) ** 2 / 2)
-    return min(mean + math.log(len(possible) / given.size), 0.0)  # No probability is above 1.
+    one, two = np.quantile(possible, (0.841, 0.977))
+    x = NormalDist().inv_cdf(1.0 - 1.0 / max(2, len(possible))) - float(two - one)
+    # -ln Phi(x), by its asymptotic form where Phi(x) underflows.
+    return -math.log(0.5 * math.erfc(-x / math.sqrt(2.0))) if x > -30.0 else x * x / 2.0 + math.log(-2.5066 * x)
 
 
 def combined(estimates: list[LogZ | None]) -> LogZ | None:
@@ -130,7 +156,7 @@ def combined(estimates: list[LogZ | None]) -> LogZ | None:
 
 
 def clamp(s: Structure, log_phi: FloatArray, variables: IntArray, states: IntArray) -> FloatArray:
-    """[T] the tables with zeros for all other states of some variables, in one factor of each variable.
+    """Return [T] the tables with zeros for all other states of some variables, in one factor of each variable.
 
     Args:
         s: the structure.

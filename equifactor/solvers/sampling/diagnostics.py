@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
 
+# The R-hat above which chains have not mixed. Chosen by hand; usual values lie between 1.01 and 1.1.
+R_HAT_LIMIT = 1.05
 _NO_VARIANCE = 1e-12  # The variance below which a quantity counts as constant: rounding of numbers up to 1.
 
 
 def split_r_hat(total: FloatArray, squares: FloatArray, length: int) -> FloatArray:
-    """[X] R-hat of each quantity, with every chain divided into two halves (Eq. 4 of [Gelman13], section 11.4).
+    """Return [X] R-hat of each quantity, with every chain divided into two halves (Eq. 4 of [Gelman13], section 11.4).
 
     It is 1 for a quantity that never varies, and infinite when chains are constant and differ.
 
@@ -36,7 +38,7 @@ def split_r_hat(total: FloatArray, squares: FloatArray, length: int) -> FloatArr
 
 
 def effective_samples(mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """[X] how many independent draws of the states would give equally precise marginals.
+    """Return [X] how many independent draws of the states would give equally precise marginals.
 
     A marginal p estimated from N independent draws has the variance p (1 - p) / N. Rao-Blackwell estimates can be worth
     more than their draws. The result is infinite for a quantity that never varies.
@@ -51,5 +53,5 @@ def effective_samples(mean: FloatArray, variance: FloatArray) -> FloatArray:
 
 
 def _halves(sums: FloatArray, half: int) -> FloatArray:
-    """[2 C, X] sums over the first and the second half of the batches."""
+    """Return [2 C, X] sums over the first and the second half of the batches."""
     return np.concatenate((sums[:half].sum(axis=0), sums[half : 2 * half].sum(axis=0)))

@@ -40,7 +40,7 @@ class Gibbs(GraphSolver):
     symmetries = frozenset()  # Its draws are random.
     any_kind = True
 
-    chains: int = option(16, "independent chains", low=1)
+    chains: int = option(16, "independent chains", low=1, high=10**6)
     burn_in: int = option(250, "sweeps dropped at the start, for at most a quarter of the time limit", low=0)
     samples: int = option(1000, "draws of each chain after burn-in", low=1)
     thin: int = option(1, "sweeps from one draw to the next", low=1)

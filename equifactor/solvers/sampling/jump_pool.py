@@ -1,4 +1,4 @@
-"""States whose differences chains jump along: they are chosen beside the chains, so that chains stay independent."""
+"""A pool of states: chains jump along the difference of two of them. It stays fixed, so that chains are independent."""
 
 from __future__ import annotations
 

@@ -13,12 +13,19 @@ if TYPE_CHECKING:
 
 _MOST = 64  # Batches at most; then pairs of batches are joined. Chosen by hand.
 _MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
-_UNMIXED_SHARE = 0.5  # The squared error of unmixed chains over their variance; measured on strips, which are known.
-UNSEEN = 1.5  # Two standard errors of a state that N draws have not met are 3 / N, by the rule of three.
+# The squared error of chains that have not mixed, over their variance. Gibbs chains that are stuck in modes of 10 to 13
+# spins ask for 0.2 (grids) to 0.5 (some pairs). By `benchmarks.coverage`, tuning seeds.
+_UNMIXED_SHARE = 0.36
+# The standard error of a probability that N draws have not met, times N: between 1, the standard deviation under a
+# uniform prior, and 1.5, half of the rule of three. By `benchmarks.coverage`, tuning seeds.
+UNSEEN = 1.2
 _LONG_BATCHES = 4  # Batches of each chain in the estimate of errors from long batches. Chosen by hand.
 # Quantiles (97.5 %) of Student's distribution with 2, 3, .. degrees of freedom; the last is that of the normal. For two
 # chains, with one degree of freedom, the first is used: their batches tell more than their means.
 _STUDENT = (4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13, 1.96)
+# The squared error from chains over that from batches, minus 1, at which chains alone count. By hand: the ratio of
+# mixed chains lies within about 0.3 of 1.
+_SLOW = 0.5
 _MIXED = 1.05, 1.5  # Values of R-hat at which chains count as fully mixed, and as not mixed at all. Chosen by hand.
 
 
@@ -31,6 +38,9 @@ class Findings(NamedTuple):
     effective: FloatArray  # [X] see `effective_samples`
     batches: int  # the number of batches per chain behind them
     chains: int  # the number of chains
+    slow: float = 0.0  # see `slowness`
+    apart: float = 0.0  # the mean of `not_mixed`
+    rare: float = 0.0  # the probability of a state of all variables that the draws are just likely to meet
 
 
 class RunningBatches:
@@ -43,14 +53,14 @@ class RunningBatches:
         width: X.
         length: sweeps in the first batches; it doubles when there are too many batches.
         dropped: the first 1/dropped of the batches is left out, because it depends on the starts; 0 to keep all.
-        fresh: the share of an independent draw that one sweep is worth at most.
+        fresh: the share of an independent draw that one sweep is worth at most; it can be changed later.
     """
 
     def __init__(self, chains: int, width: int, length: int = 1, dropped: int = 8, fresh: float = 1.0) -> None:
         most = max(4, min(_MOST, _MEMORY // max(1, chains * width)))
         self._most = most - most % 2
         self._dropped = dropped
-        self._fresh = fresh
+        self.fresh = fresh
         self.chains = chains
         self.total = np.zeros((chains, width))
         self.squares = np.zeros((chains, width))
@@ -95,56 +105,109 @@ class RunningBatches:
         means = total / self.length  # [B, L, X]
         batches, chains = means.shape[:2]
         mean = means.mean(axis=(0, 1))
-        r_hat, mixed = split_r_hat(total, squares, self.length), squared_errors(means)
-        effective = effective_samples(mean, mixed)
-        draws = self._fresh * batches * chains * self.length
-        unseen = UNSEEN * max(1.0 / draws, float((1.0 / np.maximum(effective, 1.0)).sum()) / max(1, len(mean)))
-        error = np.sqrt(widened(mixed, means.mean(axis=0), r_hat) + unseen**2)
-        return Findings(mean, error, r_hat, effective, batches, chains)
+        r_hat, slow = split_r_hat(total, squares, self.length), slowness(means)
+        mixed = squared_errors(means, slow)
+        draws = batches * chains * self.length
+        # One over the independent draws that all variables together are worth. Those nearly certain hardly count.
+        worth = float(mixed.sum()) / max(float((mean * (1.0 - mean)).sum()), 1e-300)
+        rare = max(1.0 / (self.fresh * draws), min(1.0, worth))
+        unseen = unseen_errors(mean, squares.sum(axis=(0, 1)) / draws, rare)
+        error = np.sqrt(widened(mixed, means.mean(axis=0), not_mixed(r_hat)) + unseen**2)
+        apart = float(not_mixed(r_hat).sum()) / max(1, len(mean))
+        return Findings(mean, error, r_hat, effective_samples(mean, mixed), batches, chains, slow, apart, rare)
 
 
-def squared_errors(means: FloatArray) -> FloatArray:
+def squared_errors(means: FloatArray, slow: float) -> FloatArray:
     """[X] squared errors of the mean of B batches of L independent chains [B, L, X], if the chains have mixed.
 
-    Batches shorter than the autocorrelation of a chain understate the error. Long batches and whole chains do not, but
-    are few. The largest of the three estimates counts, with a factor for the small number of chains.
+    Batches shorter than the autocorrelation of a chain understate the error, long batches do so less, and whole chains
+    do not. But whole chains are few, and the largest of several noisy estimates is too large. So chains count only as
+    far as they vary more than their batches, then with a factor for their number.
+
+    Args:
+        means: [B, L, X] the means of the batches.
+        slow: the share with which chains count; see `slowness`.
     """
     batches, chains, width = means.shape
     if batches * chains == 1 or not width:
         return means[0, 0]  # A guess: the chain may have moved at its first step.
-    found = _variance_of_mean(means.reshape(-1, width))
-    if batches >= 2 * _LONG_BATCHES:
-        long = means[batches % _LONG_BATCHES :].reshape(_LONG_BATCHES, -1, chains, width).mean(axis=1)
-        found = np.maximum(found, _variance_of_mean(long.reshape(-1, width)))
-    if chains > 1:
-        few = _STUDENT[min(max(chains - 3, 0), len(_STUDENT) - 1)] / _STUDENT[-1]
-        found = np.maximum(found, few**2 * _variance_of_mean(means.mean(axis=0)))
-    return found
+    found = _from_batches(means)
+    if chains == 1:
+        return found
+    return with_chains(found, means, slow)
 
 
-def _variance_of_mean(values: FloatArray) -> FloatArray:
+def with_chains(found: FloatArray, means: FloatArray, slow: float) -> FloatArray:
+    """[X] squared errors from batches, with those from the means of whole chains as far as chains are slow.
+
+    Args:
+        found: [X] squared errors from batches.
+        means: [B, L, X] the means of the batches.
+        slow: the share with which chains count; see `slowness`.
+    """
+    few = _STUDENT[min(max(means.shape[1] - 3, 0), len(_STUDENT) - 1)] / _STUDENT[-1]
+    return (1.0 - slow) * found + slow * few**2 * np.maximum(found, variance_of_mean(means.mean(axis=0)))
+
+
+def slowness(means: FloatArray) -> float:
+    """Return whether chains vary more than their batches [B, L, X] predict, from 0 to 1, by all quantities together."""
+    batches, chains, width = means.shape
+    if chains == 1 or batches == 1 or not width:
+        return float(batches == 1)
+    ratio = float(variance_of_mean(means.mean(axis=0)).sum()) / max(float(_from_batches(means).sum()), 1e-300)
+    return min(max((ratio - 1.0) / _SLOW, 0.0), 1.0)
+
+
+def _from_batches(means: FloatArray) -> FloatArray:
+    """[X] squared errors of the mean from short batches [B, L, X], or from long ones if they tell of larger errors."""
+    batches, chains, width = means.shape
+    found, rest = variance_of_mean(means.reshape(-1, width)), batches % _LONG_BATCHES
+    if batches < 2 * _LONG_BATCHES:
+        return found
+    long = means[rest:].reshape(_LONG_BATCHES, -1, chains, width).mean(axis=1)
+    return np.maximum(found, (1.0 - rest / batches) * variance_of_mean(long.reshape(-1, width)))
+
+
+def variance_of_mean(values: FloatArray) -> FloatArray:
     """[X] the variance of the mean of n independent values [n, X]."""
     return np.asarray(values.var(axis=0, ddof=1)) / len(values)
 
 
-def widened(variance: FloatArray, chain: FloatArray, r_hat: FloatArray) -> FloatArray:
+def unseen_errors(mean: FloatArray, square: FloatArray, rare: float) -> FloatArray:
+    """[X] standard errors of marginals because of states of all variables that no draw has met.
+
+    Their probability is about `rare`. They move a marginal in proportion to how much the conditional distributions of
+    the draws differ: hardly at all if all draws give 0.3, but a state that was certain in all draws may not be certain.
+
+    Args:
+        mean: [X] the mean of the conditional distributions.
+        square: [X] the mean of their squares.
+        rare: the probability of a state that the draws are just likely to meet.
+    """
+    spread = np.maximum(square - mean**2, 0.0)
+    share = (spread + rare) / (np.maximum(mean * (1.0 - mean), spread) + rare)
+    return UNSEEN * rare * np.sqrt(share)
+
+
+def not_mixed(r_hat: FloatArray) -> FloatArray:
+    """[X] how far chains are from mixed by their R-hat [X]: 0 for mixed, 1 for not at all."""
+    low, high = _MIXED
+    return np.clip((r_hat - low) / (high - low), 0.0, 1.0)
+
+
+def widened(variance: FloatArray, chain: FloatArray, apart: FloatArray) -> FloatArray:
     """[X] squared errors of means of L chains, larger where the chains have not mixed.
 
-    Chains that have not mixed are not L independent samples of the model: each is in a mode of its own, and their
-    distance from each other estimates the error of all. The weights of the modes are unknown, so that two standard
-    errors reach as far as the chain that is farthest from the mean. Quantities on which the chains agree depend on the
-    modes as well. So if many quantities have not mixed, no error stays far below the average.
+    Chains that have not mixed are not L independent samples of the model: each is in a mode of its own. The weights of
+    the modes are unknown, so that the error of the mean does not fall with L. Quantities on which the chains agree
+    depend on the modes as well. So if many quantities have not mixed, no error stays far below the average.
 
     Args:
         variance: [X] squared errors if the chains had mixed.
         chain: [L, X] the means of the chains.
-        r_hat: [X] see `split_r_hat`.
+        apart: [X] see `not_mixed`.
     """
     if len(chain) == 1 or not len(variance):
         return variance
-    low, high = _MIXED
-    apart = np.clip((r_hat - low) / (high - low), 0.0, 1.0)
-    between = _UNMIXED_SHARE * chain.var(axis=0, ddof=1)
-    farthest = (0.5 * np.abs(chain - chain.mean(axis=0)).max(axis=0)) ** 2
-    spread = np.maximum(variance, apart * np.maximum(between, farthest))
+    spread = np.maximum(variance, apart * _UNMIXED_SHARE * chain.var(axis=0, ddof=1))
     return np.maximum(spread, apart.mean() * spread.mean())

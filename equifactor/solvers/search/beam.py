@@ -1,4 +1,4 @@
-"""MAP by beam search over assignments, as in appendix E of the paper; best-first search is a beam of one."""
+"""MAP by beam search over assignments, as in appendix E of [Sun21]; best-first search is a beam of one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Beam(GraphSolver):
     symmetries = frozenset()  # it starts from a random state
     any_kind = True
 
-    width: int = option(10, "states kept", low=1)
+    width: int = option(10, "states kept", low=1, high=10**9)
     steps: int = option(100_000, "most steps", low=0)
     count_zeros: bool = option(False, "prefer impossible states with fewer zeros; otherwise all of them tie")
 

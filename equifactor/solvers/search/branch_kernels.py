@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE, VAR
-from equifactor.kernels.fastmath import NEG_INF
+from equifactor.kernels.fastmath import NEG_INF, copy_into
 from equifactor.kernels.jit import fast_kernel
 from equifactor.solvers.search.node_kernels import (
     CULPRIT,
@@ -155,7 +155,7 @@ def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
             gain, chosen = choose(graph, node, choice, bound, floor)
             if bound + gain > incumbent.score[0]:
                 incumbent.score[0] = bound + gain
-                incumbent.x[:] = x
+                copy_into(incumbent.x, x)
                 floor = incumbent.score[0] + limits.slack
             if not bound > floor:
                 chosen = -1

@@ -14,6 +14,7 @@ from equifactor.factors.kind_moves import FACTOR, VARIABLE, look_around, move_sl
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import move_in_tables
+from equifactor.kernels.fastmath import copy_into
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.randomness import random_below, random_unit
 
@@ -26,7 +27,7 @@ class FocusArrays(NamedTuple):
     count: np.ndarray  # [1] number of factors that are zero
     trail: np.ndarray  # [trials, 2] the variables moved since the best assignment, and their states before
     best_x: np.ndarray  # [V] the best assignment
-    noise: np.ndarray  # [6] the probability of accepting one more zero, by the arity of the chosen factor
+    noise: np.ndarray  # [7] the probability of accepting one more zero, by the arity of the chosen factor
 
 
 @inlined
@@ -129,7 +130,7 @@ def focused_walk(arrays, state, focus, rng, score, best, penalty):
             better = True
             steps = 0
     if better:
-        focus.best_x[:] = x
+        copy_into(focus.best_x, x)
         for n in range(steps - 1, -1, -1):
             focus.best_x[trail[n, 0]] = trail[n, 1]
     return score, best, moves

@@ -1,11 +1,12 @@
 # mypy: ignore-errors
 """Block moves and regions through structured factors; see `tree_blocks` and `tree_regions`.
 
-A forest may hold two variables of such a factor, parent and child, and no third one: then the factor, the others held
-fixed, is a table over both. Their variables are not listed as arcs, so that memory is linear in the edges; `work.held`
-says of each factor, clauses first, whether a variable of the block is in it.
+A forest may hold two variables of a structured factor, parent and child, but not a third one. With its other variables
+fixed, the factor is then a table over the two. The variables of structured factors are not listed as arcs, so that
+memory is linear in the edges. Instead `work.held` holds for each factor, clauses first, the variable of the block in
+it.
 
-Each function is nothing, or what it says of arcs alone, where `kinds` is None: a graph of tables.
+In a graph of tables, where `kinds` is None, a function does nothing, or counts arcs alone.
 """
 
 import numpy as np
@@ -17,7 +18,8 @@ from equifactor.factors.kind_moves import FACTOR, FIRST_WEIGHT, SECOND_WEIGHT, T
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.kernels.jit import FAST_OPTIONS, inlined
 
-# A factor holds no variable of the block, or two, or was met before; otherwise it holds the one variable stored.
+# Values of `work.held`: a factor holds no variable of the block, holds two, or was met before by `reach_members`. Any
+# other value is the one variable of the block that the factor holds.
 FREE, FULL, SEEN = -1, -2, -3
 _QUEUED = 1 << 32  # This mark in `links` says that a variable waits although no arc leads to it.
 _WIDEST = (
@@ -126,7 +128,7 @@ def _links_to_block(kinds, links, held_by, i):
 
 
 def join_block(kinds, work, i, waiting):
-    """Enter variable i into the factors around it, and let their other variables wait; how many wait then."""
+    """Enter variable i into the factors around it and let their other variables wait; return how many wait then."""
 
 
 @overload(join_block, jit_options=FAST_OPTIONS)
@@ -165,7 +167,7 @@ def _join_block(kinds, work, i, waiting):
 
 
 def free_factors(kinds, held_by, variables, count):
-    """Forget who is in the factors around the first `count` variables."""
+    """Mark the factors around the first `count` variables as free."""
 
 
 @overload(free_factors, jit_options=FAST_OPTIONS)
@@ -188,7 +190,7 @@ def _free_factors(kinds, held_by, variables, count):
 
 
 def spread_region(kinds, work, i, count, size):
-    """Take the variables of the factors around variable i into the region until it is full; how many it has then."""
+    """Add the variables of the factors around variable i to the region until it is full; return its new size."""
 
 
 @overload(spread_region, jit_options=FAST_OPTIONS)
@@ -219,7 +221,7 @@ def _spread_region(kinds, work, i, count, size):
 
 
 def reach_members(kinds, work, i, count):
-    """Queue the changed variables of the factors around variable i in `judge`; how many are in the queue then."""
+    """Queue the changed variables of the factors around variable i, for `judge`; return the length of the queue."""
 
 
 @overload(reach_members, jit_options=FAST_OPTIONS)

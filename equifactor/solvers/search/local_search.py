@@ -7,7 +7,7 @@ improving, the keeper takes over every independent part of the rover's best assi
 rover starts again. Regions are better on large sparse graphs, tabu on small dense ones: the one that has not improved
 recently gets fewer turns.
 
-As long as structured factors such as clauses and checks are violated, a third assignment is searched first: a focused
+As long as structured factors such as clauses and checks are violated, a third assignment is searched first. A focused
 walk changes random variables of random violated factors, which is how formulas are solved.
 """
 
@@ -19,17 +19,21 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.options import option
+from equifactor.base.run_context import check_run
 from equifactor.base.status import Status, Task
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.move_model import MoveModel
 from equifactor.graph import FactorGraph, FlatGraph, compile
+from equifactor.graph.factor_graph import as_graph
+from equifactor.graph.reading.observations import read_assignments
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.search.focused_walk import FocusedWalk
     from equifactor.solvers.search.tree_regions import RegionPlan
@@ -239,7 +243,7 @@ class LocalSearch:
         walker.anneal(self._sizes.plan, self._heat)
 
     def _rove(self) -> None:
-        """Run one phase of the rover, and let the keeper take over what is better."""
+        """Run one phase of the rover, and let the keeper take over the parts that are better."""
         for _ in range(1 if self._rest is None else _STINTS):
             if self._rest is None:
                 self._anneal(self._rover)
@@ -313,13 +317,19 @@ def improve(
     Returns:
         the best assignment [V] found, never worse than the given one, and its log score.
     """
-    flat = compile(graph) if isinstance(graph, FactorGraph) else graph
+    flat = graph if isinstance(graph, FlatGraph) else compile(as_graph(graph))
+    if not isinstance(clock, Clock):
+        raise OptionError(f"clock must be a Clock, such as Clock(10.0), found {brief(clock)}.")
+    check_run(None, seed, False)
     if flat.num_graphs != 1:
-        raise ValueError(f"improve works on one graph at a time, but got a batch of {flat.num_graphs} graphs.")
+        raise ModelError(f"improve works on one graph at a time, but got a batch of {flat.num_graphs} graphs.")
     source = flat.graphs[0]
     if clock.time_limit is None and phases is None and patience is None:
         patience = _PATIENCE
-    search = LocalSearch(MoveModel(flat), np.asarray(assignment)[source.free_vars], seed)
+    start = read_assignments(source.structure, assignment)
+    if start.shape != (source.num_vars,):
+        raise ModelError(f"assignment must hold one state for each of {source.num_vars} variables.")
+    search = LocalSearch(MoveModel(flat), start[source.free_vars], seed)
     run_phases(search, clock, phases, patience)
     best = flat.assignments(search.best)[0]
     return best, float(source.log_score(best))

@@ -47,7 +47,7 @@ class NodeValues(NamedTuple):
 class FactorQueue(NamedTuple):
     """The factors that wait to be renewed, in a ring buffer."""
 
-    ring: np.ndarray  # [F] the factors that wait, from the first on and past the end
+    ring: np.ndarray  # [F] the waiting factors in order, from `ends[HEAD]` on; place 0 follows the last one
     waiting: np.ndarray  # [F] whether a factor is in the ring
     ends: np.ndarray  # [2] where the ring begins, and how many factors are in it
 

@@ -119,7 +119,7 @@ def judge(arrays, state, work, size, least):
 
 @fast_kernel
 def anneal_regions(arrays, state, work, rng, plan, heat, least):
-    """Heat and cool random regions by block moves, keeping what improved; return the gain of the score.
+    """Heat and cool random regions by block moves, keeping improved parts; return the gain of the score.
 
     A region gets plan.blocks forests, with noise that falls from a random part of `heat` to zero.
     """

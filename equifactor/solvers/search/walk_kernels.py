@@ -12,7 +12,7 @@ from equifactor.factors.kind_moves import FACTOR, VARIABLE, look
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import TO, move, states_of
-from equifactor.kernels.fastmath import get
+from equifactor.kernels.fastmath import copy_into, get
 from equifactor.kernels.heaps import settle
 from equifactor.kernels.jit import FAST_OPTIONS, fast_kernel, inlined
 from equifactor.kernels.randomness import random_below
@@ -159,7 +159,7 @@ def tabu(arrays, state, walk, rng, moves, score, shortest, longest, least):
                 top = g
                 i = j
         if unsaved and (i < 0 or top <= 0.0):
-            walk.best_x[:] = x
+            copy_into(walk.best_x, x)
             unsaved = False
         if i < 0:
             continue  # every variable rests
@@ -174,5 +174,5 @@ def tabu(arrays, state, walk, rng, moves, score, shortest, longest, least):
             best = score
             unsaved = True
     if unsaved:
-        walk.best_x[:] = x
+        copy_into(walk.best_x, x)
     return score, best

@@ -1,4 +1,4 @@
-"""What users type by mistake: every case is one sentence of a `ModelError`, never an error of Python or numpy."""
+"""Mistakes of users: every case raises a `ModelError` with one sentence, never an error of Python or numpy."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class Sparse:
 
 
 class Stubborn:
-    """An object that raises whatever it is asked."""
+    """An object that raises an error for every question."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         raise RuntimeError("not now")
@@ -302,7 +302,7 @@ def test_odd_objects_are_taken_or_refused_in_one_line(place: str) -> None:
     graph = FactorGraph([2, 3], [([0], [1, 2]), ([0, 1], np.ones((2, 3)))])
     for odd in ODD:
         if place == "progress" and callable(odd):
-            continue  # it is called
+            continue  # the object is called
         sentence = ""
         try:
             PLACES[place](graph, odd)

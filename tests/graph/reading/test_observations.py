@@ -28,7 +28,7 @@ def graph() -> FactorGraph:
 
 
 class Series:
-    """What `pandas.Series` is to this package: labels and values, not a Mapping, and an array to numpy."""
+    """The part of `pandas.Series` that this package uses: labels and values, not a Mapping, and an array to numpy."""
 
     ndim = 1
 
@@ -125,7 +125,7 @@ def test_names_of_variables_that_are_numbers() -> None:
         with pytest.raises(ModelError, match=f"variable {key} can be read as a name or as a place"):
             graph.condition({key: 0})
     assert graph.condition({"1": 1, "x": 0}).evidence == {0: 1, 2: 0}
-    with pytest.raises(ModelError, match="variable 2 can be read"):  # the place of x, the name of another
+    with pytest.raises(ModelError, match="variable 2 can be read"):  # the place of x, and the name of another state
         graph.condition({2: 0})
     assert FactorGraph({"0": 2, "1": 2}).condition({1: 1}).evidence == {1: 1}
 
@@ -197,7 +197,7 @@ def test_missing_values_are_not_observed(graph: FactorGraph, missing: Any) -> No
     assert graph.condition(series).evidence == {0: 1}  # type: ignore[arg-type]
     (answer,) = ef.solve(graph, "PR", evidence=[series])  # type: ignore[list-item]
     assert answer.log_z == pytest.approx(ef.solve(graph, "PR", evidence={"rain": 1}).log_z)
-    if missing is None:  # more likely a slip than a gap
+    if missing is None:  # more likely a mistake than a missing value
         with pytest.raises(ModelError, match=r"None is not a state\. Leave out"):
             graph.condition(given)
     else:

@@ -14,8 +14,8 @@ from torch import Tensor
 import equifactor as ef
 from equifactor import ChainCRF, ModelError, OptionError
 from equifactor.learning.crf.chain_layer import (
+    _changes_by_recursion,
     _changes_eliminated,
-    _changes_forth_and_back,
     _eliminated,
     _forward_backward,
 )
@@ -39,7 +39,7 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 
 
 def enumerated(crf: ChainCRF, emissions: Tensor, b: int, transitions: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """All label sequences [M, n] of row b, and their log scores [M]."""
+    """Return all label sequences [M, n] of row b, and their log scores [M]."""
     n = LENGTHS[b]
     paths = torch.tensor(list(itertools.product(range(D), repeat=n)))
     a = crf.transitions if transitions is None else transitions
@@ -125,7 +125,7 @@ def test_true_zeros(crf: ChainCRF) -> None:
 
 
 def test_a_path_that_underflows_is_not_lost() -> None:
-    """State 1 is e^-900 times as likely at first, and the only one that leads on."""
+    """State 1 is e^-900 times as likely at first, and the only state with a possible transition."""
     crf = ChainCRF(2, boundaries=False).double()
     with torch.no_grad():
         crf.transitions.copy_(torch.tensor([[-torch.inf, -torch.inf], [0.0, -torch.inf]]))
@@ -183,7 +183,7 @@ def test_it_compiles_as_a_whole(crf: ChainCRF) -> None:
 
 
 def test_the_same_as_exact() -> None:
-    """A chain as a factor graph, by `solve`."""
+    """Compare a chain with the same chain as a factor graph, by `solve`."""
     crf = ChainCRF(4, boundaries=False)
     e, a = draw(1, 6, 4), draw(4, 4, seed=2)
     factors = [([t], e[0, t].numpy()) for t in range(6)] + [([t, t + 1], a.numpy()) for t in range(5)]
@@ -218,13 +218,13 @@ def test_wrong_inputs_are_refused(crf: ChainCRF) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1, D, D), (1, T - 1, D, D), (B, T - 1, D, D)])
 def test_what_runs_on_a_gpu_gives_the_same(shape: tuple[int, ...]) -> None:
-    """Both ways to compute the sums, on the CPU."""
+    """Compare both ways to compute the sums, on the CPU."""
     e, a, lengths = draw(B, T, D), draw(*shape, seed=2), torch.tensor(LENGTHS)
     e[0, 1, 1] = a[..., 0, 1] = -torch.inf
     for x, y in zip(_eliminated(e, a, lengths), _forward_backward(e, a, lengths, True), strict=True):
         torch.testing.assert_close(x, y)
     u, v = draw(B, T, D, seed=3), draw(B, *shape[1:], seed=4)
-    changes = (f(e, a, lengths, u, v) for f in (_changes_eliminated, _changes_forth_and_back))
+    changes = (f(e, a, lengths, u, v) for f in (_changes_eliminated, _changes_by_recursion))
     for x, y in zip(*changes, strict=True):
         torch.testing.assert_close(x, y)
 

@@ -22,7 +22,7 @@ def draw(*shape: int, seed: int = 1) -> Tensor:
 
 
 def flat_graph(crf: CRF, *potentials: Tensor) -> ef.FactorGraph:
-    """The graph of one row of potentials."""
+    """Return the graph of one row of potentials."""
     whole = [p.detach().expand(b.count, *b.shape).reshape(-1) for b, p in zip(crf.blocks, potentials, strict=True)]
     return crf.graph.with_potentials(torch.cat(whole).numpy(), log=True)
 
@@ -98,7 +98,7 @@ def test_batch_shapes() -> None:
 
 @pytest.mark.parametrize("engine", ["exact", "bp"])
 def test_factors_of_other_kinds_stay(engine: str) -> None:
-    """Exact in tables; belief propagation as they are, exact on a tree."""
+    """Structured factors: elimination lowers them to tables, and belief propagation, exact on a tree, keeps them."""
     factors = [
         ([0], [1, 2]),
         ([0, 1, 2], ef.Parity()),

@@ -10,7 +10,7 @@ from equifactor.graph.parents import find_families
 
 
 def lawn() -> FactorGraph:
-    """Rain, a sprinkler that it keeps off, and grass that either makes wet; the child is not always last."""
+    """Return a network of rain, a sprinkler and wet grass; the child is not always last in a scope."""
     return FactorGraph(
         {"rain": ["no", "yes"], "sprinkler": ["off", "on"], "grass": ["dry", "moist", "wet"]},
         [
@@ -23,7 +23,7 @@ def lawn() -> FactorGraph:
 
 
 def mixture(num_children: int = 6) -> FactorGraph:
-    """A class of three states and children of three states that tell it apart."""
+    """Return a class of three states, and children of three states that depend on the class."""
     rng = np.random.default_rng(3)
     factors: list = [([0], [0.5, 0.3, 0.2])]
     factors += [([0, i + 1], rng.dirichlet([0.3] * 3, 3)) for i in range(num_children)]
@@ -31,7 +31,7 @@ def mixture(num_children: int = 6) -> FactorGraph:
 
 
 def draw(graph: FactorGraph, count: int, seed: int = 0) -> IntArray:
-    """[N, V] rows of a network, parents first."""
+    """Return rows [N, V] of a network, drawn parents first."""
     rng, s, families = np.random.default_rng(seed), graph.structure, find_families(graph)
     assert families is not None
     rows = np.zeros((count, graph.num_vars), np.int64)

@@ -1,4 +1,4 @@
-"""Data of any form become one array of state numbers, or an error that says where."""
+"""Data of any form become one array of state numbers, or an error with the row and column."""
 
 from __future__ import annotations
 

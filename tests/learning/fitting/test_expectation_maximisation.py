@@ -19,12 +19,12 @@ from equifactor.learning.fitting.expected_blocks import BlockExpectation
 
 
 def with_gaps(rows: IntArray, share: float, seed: int = 9) -> IntArray:
-    """The rows with a share of their values missing."""
+    """Return the rows with a share of their values missing."""
     return np.where(np.random.default_rng(seed).random(rows.shape) < share, -1, rows)
 
 
 def enumerated(graph: FactorGraph, rows: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Expected counts [T] of a graph of tables, and ln p of each row, by enumerating every completion."""
+    """Return expected counts [T] of a graph of tables, and ln p of each row, by enumerating every completion."""
     s = graph.structure
     counts, log_p = np.zeros(s.num_entries), []
     for row in rows:
@@ -40,7 +40,7 @@ def enumerated(graph: FactorGraph, rows: IntArray) -> tuple[FloatArray, FloatArr
 
 @pytest.mark.parametrize(("few", "many"), [(0, 0), (0, 3), (1000, 1000)])
 def test_expected_counts_are_those_of_enumeration(monkeypatch: pytest.MonkeyPatch, few: int, many: int) -> None:
-    """All rows, some rows or no rows are eliminated."""
+    """Test all three cases: all rows, some rows or no rows are eliminated."""
     monkeypatch.setattr(expected_blocks, "_FEW", few)
     monkeypatch.setattr(expected_blocks, "_MANY", many)
     rows = with_gaps(draw(lawn(), 30), 0.4)

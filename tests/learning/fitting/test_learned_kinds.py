@@ -14,7 +14,7 @@ TRUTH = NoisyOr(0.1, [0.3, 0.7, 0.15])
 
 
 def diagnosis(noisy_or: NoisyOr, scope: tuple[int, ...] = (3, 0, 1, 2)) -> FactorGraph:
-    """Three causes and their effect, the last variable."""
+    """Return a network of three causes and their effect, the last variable."""
     causes = [([i], [0.6, 0.4]) for i in range(3)]
     return FactorGraph([2] * 4, [*causes, (list(scope), noisy_or)])
 

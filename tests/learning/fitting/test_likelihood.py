@@ -25,7 +25,7 @@ both = pytest.mark.parametrize("method", METHODS)
 
 
 def assert_slopes(loss: Any, size: int) -> None:
-    """The gradient of a loss against differences."""
+    """Compare the gradient of a loss with finite differences."""
     theta = np.random.default_rng(1).normal(size=size)
     found = loss(theta).gradient
     for k in range(size):
@@ -146,7 +146,7 @@ def test_l1_makes_zeros() -> None:
 
 
 def test_quasi_newton_finds_the_minimum() -> None:
-    """A quadratic with an L1 penalty, whose minimum is known coordinate by coordinate."""
+    """Minimise a quadratic with an L1 penalty, whose minimum is known coordinate by coordinate."""
     scale, centre = np.array([1.0, 10.0, 0.1, 3.0]), np.array([2.0, -1.0, 5.0, 0.1])
 
     def objective(x: np.ndarray) -> Evaluation:

@@ -13,7 +13,7 @@ from equifactor import Status
 
 
 def chain() -> ef.FactorGraph:
-    """Four labels with an input each. The first two are their inputs, the last two the opposite of the first two."""
+    """Return four labels with an input each: two labels equal their inputs, and two are opposite to these two."""
     labels, inputs = range(4), range(4, 8)
     factors = [([x, y], np.ones((2, 2))) for x, y in zip(inputs, labels, strict=True)]
     factors += [([0, 2], np.ones((2, 2))), ([1, 3], np.ones((2, 2)))]
@@ -29,11 +29,11 @@ def separable(count: int) -> np.ndarray:
 
 @pytest.mark.parametrize("memory", [1.0, 1e-9])
 def test_separable_data_are_separated(memory: float) -> None:
-    """With exact MAP, and with that of a solver."""
+    """Test with exact MAP, and with the MAP of a solver."""
     rows = separable(20)
     found = ef.fit(chain(), rows, "max-margin", given="4,5,6,7", l2=0.01, memory_limit=memory, validation=separable(40))
     assert found.status is Status.CONVERGED
-    assert "gets 0.00% of the labels of the rows wrong, and 0.00% of those of the validation rows" in found.message
+    assert "gets 0.00% of the labels of the rows wrong, and 0.00% of the labels of the validation rows" in found.message
     assert ("srmp was used" in found.message) == (memory < 1)
     for row in separable(10):
         best = ef.solve(found.graph.condition({i: int(row[i]) for i in range(4, 8)}), "MAP", "exact")
@@ -41,7 +41,7 @@ def test_separable_data_are_separated(memory: float) -> None:
 
 
 def test_the_bundle_finds_the_minimum() -> None:
-    """The objective against a long descent along subgradients."""
+    """Compare the objective with a long descent along subgradients."""
     from equifactor.base.clock import Clock
     from equifactor.learning.fitting.data_rows import read_data
     from equifactor.learning.fitting.fit_method import FitContext
@@ -76,7 +76,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_factors_of_other_kinds_hold() -> None:
-    """Under a parity the unaries alone must say which of the two even assignments of a row is right."""
+    """Under a parity, only the unaries can prefer the right one of the two even assignments of a row."""
     graph = ef.FactorGraph([2] * 4, [([2, 0], np.ones((2, 2))), ([3, 1], np.ones((2, 2))), ([0, 1], ef.Parity())])
     rows = [[0, 0, 0, 1], [1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
     found = ef.fit(graph, rows, "max-margin", given="2,3", l2=0.01)

@@ -27,7 +27,7 @@ SETTINGS = {"epochs": EPOCHS, "batch_size": 3, "patience": 0, "lr": 0.01}
 
 
 def torchrun(folder: Path, *args: str) -> subprocess.Popen[str]:
-    """Start `equifactor train` in two processes that communicate over localhost, in a process group of their own."""
+    """Start `equifactor train` in two processes that communicate over localhost, in a new process group."""
     options = [f"--{k.replace('_', '-')}={v}" for k, v in SETTINGS.items()]
     options += [f"--set={k}={v}" for k, v in NETWORK.items()]
     return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`auto` on graphs with factors beyond tables: exact in tables where that fits, else the factors as they are."""
+"""`auto` on graphs with structured factors: exact in dense tables if they fit, otherwise on the factors themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ln Z of `auto` never stands without an error or bounds, however little time there was."""
+"""ln Z of `auto` always has a standard error or bounds, however short the time limit."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from equifactor.solving.solver import SolveContext
 
 
 def test_a_bound_of_minus_infinity_ends_it() -> None:
-    """Each table supports all states, but two variables are equal one way around a triangle and not the other."""
+    """Each table supports all states, but around a triangle two variables must be equal and must differ."""
     equal, differ = [[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
     graph = FactorGraph([3, 3, 3], [([0, 1], equal), ([1, 2], equal), ([0, 2], differ)])
     shrunk = shrink(graph, 1)  # nothing is eliminated

@@ -1,4 +1,4 @@
-"""The ladder for marginals and ln Z beyond exact inference: what it runs, how it judges, that it keeps its time."""
+"""The ladder for marginals and ln Z beyond exact inference: its solvers, its judgement, its time limit."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from equifactor import generators, solve
+from equifactor import generators, plan, solve
 from equifactor.answers import Marginals
-from equifactor.base.status import Status
-from equifactor.solvers import Estimate
+from equifactor.base.status import Status, Task
+from equifactor.solvers import Estimate, SolveContext
+from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.bounds.mini_buckets import WeightedMiniBuckets
 from equifactor.solvers.messages.bp import BeliefPropagation
@@ -147,3 +148,9 @@ def test_ln_z_of_several_samplers_is_pooled_and_a_close_answer_may_be_close_by_c
         [LadderAnswer(BeliefPropagation(), Estimate(status=Status.CONVERGED, log_z=1.0), 1.0), sampler(1.0, 0.2)]
     )[0]
     assert near.log_z_error > 0.05
+
+
+def test_a_plan_that_ran_out_of_time_is_not_called_too_wide() -> None:
+    unfinished = plan(generators.random_tree(500, seed=0), memory_limit=4.0, most_work=1.0)
+    refusal = Auto()._refusal(unfinished, Task.MAR, 1, "", SolveContext())
+    assert str(refusal) == "there was no time to find an elimination order"

@@ -1,4 +1,4 @@
-"""The first answers of `auto` for marginals where exact does not fit: BP where it settles, the network where not."""
+"""The first answers of `auto` for marginals if exact does not fit: BP if it settles, otherwise the network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import SolveContext, Solver
 
 WEAK = ising_grid(6, 6, coupling_std=0.3, seed=1)
-STRONG = ising_grid(6, 6, coupling_std=5.0, field_std=0.5, seed=3)  # frustrated: BP runs in circles
+STRONG = ising_grid(6, 6, coupling_std=5.0, field_std=0.5, seed=3)  # frustrated, so that BP oscillates
 
 
 def _quick(

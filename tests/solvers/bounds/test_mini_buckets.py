@@ -38,7 +38,7 @@ def truth_of(graph: FactorGraph) -> float:
 
 
 def bound_of(graph: FactorGraph, bits: float, order: np.ndarray | None = None) -> WeightedBound:
-    """A bound on a graph whose variables all have a choice, constants left out."""
+    """Return a bound on a graph without forced variables, leaving out constants."""
     s = graph.structure
     scopes = OrderedScopes(s, np.arange(s.num_vars) if order is None else order)
     layers = cover(scopes, bits, Clock())
@@ -55,7 +55,7 @@ def free_parts(kind: dict, count: int, seed: int) -> list[FactorGraph]:
 
 
 def check_between(count: int, seed: int) -> None:
-    """Both bounds on `count` graphs of each kind."""
+    """Check both bounds on `count` graphs of each kind."""
     rng = np.random.default_rng(seed)
     for kind in KINDS:
         for graph in graphs_of(kind, count, seed):

@@ -79,7 +79,7 @@ def test_no_variables_and_no_assignment() -> None:
 
 
 def test_a_large_grid_in_little_memory_keeps_what_does_not_change() -> None:
-    """The clusters of the innermost loops alone are recomputed for every state of the cutset."""
+    """Only the clusters of the innermost loops are recomputed for every state of the cutset."""
     graph = ising_grid(11, 11, coupling_std=2.0, seed=5)
     nested = best_cutset(graph, 2e-5, Task.MAR, 0)
     assert nested.entries < 0.7 * nested.cut.entries * nested.states[-1]
@@ -117,7 +117,7 @@ def test_states_that_stand_for_others_are_right_on_average() -> None:
 
 
 def test_the_clock_may_stop_the_marginals() -> None:
-    """What was made until then is an answer, whose error is the probability of the states that are left out."""
+    """The sums so far are an answer, whose error is the probability of the states that are left out."""
     graph = ising_grid(9, 9, coupling_std=0.5, seed=5)
     sums = conditioning.CutsetSums(graph, best_cutset(graph, 5e-6, Task.MAR, 0))
     context = SolveContext(clock=Clock(60.0))
@@ -135,7 +135,7 @@ def test_the_clock_may_stop_the_marginals() -> None:
 def test_a_pass_can_be_cut_anywhere(driven_time, monkeypatch: pytest.MonkeyPatch, zeros: float, memory: float) -> None:
     """A single pass may take longer than the time limit, so the kernel returns in the middle of it."""
     graph = random_graph(14, 20, arity=(2, 3), card=(2, 3), zeros=zeros, seed=3)
-    driven_time.tick = 0.0  # The clock has a say in the choice of the cutset.
+    driven_time.tick = 0.0  # The remaining time affects the choice of the cutset.
     whole = solve(graph, "MAR", f"conditioning(memory_limit={memory})")
     monkeypatch.setattr(conditioning, "_FIRST_EFFORT", 1)
     monkeypatch.setattr(conditioning, "_next_effort", lambda effort, seconds: 1)

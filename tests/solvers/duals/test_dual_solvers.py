@@ -45,7 +45,7 @@ def test_the_bound_never_rises_and_is_that_of_the_messages(kind: type[Ascent], z
             if np.isneginf(swept):
                 break
             assert swept <= last + 1e-9
-            afresh = dual.bound  # lower if a state was ruled out, or triplets swept, after its part was summed
+            afresh = dual.bound  # lower if a state was excluded, or triplets were swept, after its part was summed
             assert afresh <= swept + 1e-9
             assert afresh == pytest.approx(swept, abs=1e-9) or zeros or kind is CycleAscent
             last = swept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equifactor import ModelError
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph import FactorGraph
 from equifactor.solvers import compile
@@ -78,5 +79,5 @@ def test_a_contradiction_is_found() -> None:
 @pytest.mark.parametrize("bad", [np.zeros(5), np.full(6, np.nan), np.full(6, np.inf)])
 def test_invalid_messages_are_refused(bad: np.ndarray) -> None:
     graph = FactorGraph([2, 2], [([0], [1.0, 2.0]), ([0, 1], [[1.0, 3.0], [2.0, 1.0]])])
-    with pytest.raises(ValueError, match="messages"):
+    with pytest.raises(ModelError, match="messages"):
         map_upper_bound(graph, bad)

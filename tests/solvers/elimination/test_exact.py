@@ -14,7 +14,7 @@ def test_a_model_over_the_memory_limit_is_refused_with_what_it_needs():
     assert result.status is Status.TOO_LARGE
     assert "Raise memory_limit" in result.message
     assert "width" in result.message
-    assert "more memory than the limit of 10.2 MiB" in result.message  # a lower bound below the limit says nothing
+    assert "more memory than the limit of 10.2 MiB" in result.message  # a lower bound below the limit decides nothing
     finished = solve(ising_grid(12, 12), "MAR", "exact(memory_limit=0.0001)").message
     assert "Raise memory_limit" in finished
 
@@ -38,7 +38,7 @@ def test_the_deadline_holds_in_the_middle_of_a_run(driven_time):
     driven_time.tick = 0.1
     result = solve(ising_grid(22, 22), "MAR", "exact(memory_limit=8)", time_limit=1.5)
     assert result.status is Status.TIME_LIMIT
-    assert result.seconds < 1.5 + 10 * driven_time.tick  # it looks at the clock a few times more, and stops
+    assert result.seconds < 1.5 + 10 * driven_time.tick  # the solver checks the clock a few times more, and stops
 
 
 def test_tasks_of_small_memory_are_accepted_where_marginals_are_not():

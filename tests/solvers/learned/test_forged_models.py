@@ -35,7 +35,7 @@ ALLOWED = {
     "version": {'"x"'},
     "settings.steps": {"1" + "0" * 12, "1" + "0" * 400},
     "settings.settle": {"0.5", "1" + "0" * 12, "1" + "0" * 400},
-    "settings.features": {"null"},  # It means the word none of fe-gnn.
+    "settings.features": {"null"},  # This text means the word `none` of fe-gnn.
     "settings.damping": {"0.5"},
     "settings.context": {"true"},
     "settings.norm": {"true"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import pickle
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from test_contract import GRAPHS, check_batch, check_contract
 
 from equifactor import FactorGraph, FormatError, ModelError, OptionError, Status, Task, solve
+from equifactor.base.clock import Clock
 from equifactor.generators import asymmetric_grid, ising_grid
 from equifactor.solvers import parse_solver
 from equifactor.solvers.learned import model_card
@@ -149,13 +151,13 @@ def test_mistakes_are_one_sentence(tmp_path: Path, write_model) -> None:
         ("MAR", f"{mar}(weights=x)", OptionError, "is given weights twice"),
         ("MAR", f"{mar}(speed=9)", OptionError, "fe-nbp has no option 'speed'"),
         ("MAR", str(tmp_path / "no.safetensors"), FormatError, "there is no such file"),
-        ("PR", "fe-gnn(untrained)", OptionError, "fe-gnn cannot do PR; it does MAR, MAP"),
+        ("PR", "fe-gnn(untrained)", OptionError, "fe-gnn cannot do PR. It does MAR, MAP"),
     ):
         with pytest.raises(kind) as error:
             solve([], task, spec)
         assert words in str(error.value)
         assert "\n" not in str(error.value)
-    with pytest.raises(OptionError, match="cannot read the solver"):
+    with pytest.raises(OptionError, match="Cannot read the solver"):
         solve(loop, "MAR", "a/b.pt")
 
 
@@ -333,3 +335,18 @@ def test_a_network_is_read_without_what_torch_imports_for_symbolic_shapes() -> N
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
+def test_a_step_that_outlasts_the_deadline_is_abandoned(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ising_grid(40, 60, seed=0)
+    allowed = solve(graph, task, "fe-nbp", iterations=1)
+    ticks = itertools.count()
+    monkeypatch.setattr(Clock, "now", staticmethod(lambda: 0.01 * next(ticks)))  # every look takes 10 ms
+    cut = solve(graph, task, "fe-nbp", time_limit=0.5)
+    assert cut.status is Status.TIME_LIMIT
+    assert cut.iterations == 0  # the first step takes more than 75 operations
+    assert cut.answered
+    assert allowed.iterations == 1
+    small = solve(ising_grid(3, 3, seed=0), task, "fe-nbp", time_limit=0.5)
+    assert small.iterations >= 1  # steps of small graphs are not watched

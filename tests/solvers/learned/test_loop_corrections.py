@@ -15,7 +15,7 @@ from equifactor.solvers.learned.wiring import wire
 
 
 def ring_with_tails(length: int, card: list[int], seed: int = 0, zeros: bool = False) -> FactorGraph:
-    """A loop of pair factors with a tail of two variables at its first corner and one at its second."""
+    """Return a loop of pair factors, with a tail of two variables at its first corner and of one at its second."""
     rng = np.random.default_rng(seed)
     ring = [(k, (k + 1) % length) for k in range(length)]
     scopes: list[tuple[int, ...]] = [*ring, (0, length), (length, length + 1), (1, length + 2)]
@@ -48,7 +48,7 @@ def test_one_short_loop_has_the_right_max_marginals() -> None:
         ours = solve(graph, "MAP", "fe-net(untrained, damping=0, iterations=10, tolerance=0)").assignment
         np.testing.assert_array_equal(ours, best)
         wrong += not np.array_equal(solve(graph, "MAP", "bp(iterations=10)").assignment, best)
-    assert wrong  # BP is not exact on all of them.
+    assert wrong  # BP is not exact on all graphs.
 
 
 def test_a_state_that_only_its_loop_excludes() -> None:

@@ -186,7 +186,7 @@ def test_context_tells_steps_and_graphs_apart() -> None:
     wiring = wire(flat, "sum")
     old = wiring.uniform_messages()
     new = wiring.normalize(wiring.reduce(wiring.outgoing(old)))
-    seen = torch.zeros(len(old), 5, dtype=torch.double)  # alike everywhere: only the context differs
+    seen = torch.zeros(len(old), 5, dtype=torch.double)  # all tables are equal: only the context differs
     with torch.no_grad():
         alpha = [network.damping(wiring, seen, network.moved(wiring, old, new, torch.tensor(t))) for t in (1.0, 9.0)]
     weak = wiring.graph == 0

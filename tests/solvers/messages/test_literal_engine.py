@@ -1,4 +1,4 @@
-"""The fast path for checks and clauses says what the general engine says of the same factors as tables."""
+"""The fast path for checks and clauses gives the same messages as the general engine on tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from equifactor.solvers.messages.numba_engine import NumbaEngine
 
 
 def _random_graph(seed: int, num_vars: int = 10, strength: float = 1.0) -> FactorGraph:
-    """Checks and clauses of two to six variables, hard and weighted, with a constant and unary tables."""
+    """Return checks and clauses of two to six variables, hard and weighted, with a constant and unary tables."""
     rng = np.random.default_rng(seed)
     factors: list = [([i], strength * rng.normal(size=2)) for i in range(num_vars)] + [([], 0.7)]
     for _ in range(int(rng.integers(1, 24))):
@@ -92,7 +92,7 @@ def test_a_batch_is_its_members() -> None:
 
 @pytest.mark.parametrize("semiring", ["sum", "max"])
 def test_graphs_of_many_parts(semiring: str) -> None:
-    """Variables are numbered anew by parts of the edges: of degree 0 to many, in checks and clauses."""
+    """Variables are renumbered by parts of the edges: of degree 0 to many, in checks and clauses."""
     rng, n = np.random.default_rng(0), 30_000
     hubs = [np.append(rng.integers(1, n, 4) // 2 * 2, 1) for _ in range(8_000)]
     scopes = [np.unique(scope) for scope in (*rng.integers(0, n, (12_000, 6)), *hubs) if len(np.unique(scope)) > 1]

@@ -140,4 +140,4 @@ def test_mean_field_reports_that_it_found_no_support() -> None:
     graph = FactorGraph([2, 2, 2], [([0, 1], equal), ([1, 2], equal), ([0, 2], differ)])
     got = solve(graph, "MAR", "meanfield")
     assert got.lower_bound is None
-    assert got.status == "zero-probability"  # it found nothing, and a proof exists
+    assert got.status == "zero-probability"  # the solver found no answer, and a proof exists

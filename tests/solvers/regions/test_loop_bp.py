@@ -20,7 +20,7 @@ TIGHT = "tolerance=1e-11, iterations=500"
 
 
 def ring(num: int, tail: int, seed: int, zeros: bool = False) -> FactorGraph:
-    """A loop of variables with a tail and fields."""
+    """Return a loop of variables with a tail and fields."""
     rng = np.random.default_rng(seed)
     pairs = [(i, (i + 1) % num) for i in range(num)] + [(num + k - 1 if k else 0, num + k) for k in range(tail)]
     card = rng.integers(2, 4, num + tail)
@@ -152,7 +152,7 @@ def test_a_deadline_gives_the_best_so_far(driven_time) -> None:
     graph = ising_grid(20, 20, coupling_std=1.0, seed=0)
     result = solve(graph, "MAR", "loop-bp(length=100)", time_limit=0.5)
     assert result.answered
-    assert result.seconds < 0.6  # it looks at the clock a hundred times more at most
+    assert result.seconds < 0.6  # the solver checks the clock at most a hundred times more
     assert np.all(np.isfinite(result.marginals.values))
 
 

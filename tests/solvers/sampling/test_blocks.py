@@ -12,9 +12,15 @@ from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, ising_strip, random_graph
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover, cut_to_fit
 from equifactor.solvers.sampling.block_chains import BlockChains
-from equifactor.solvers.sampling.running_batches import RunningBatches, squared_errors, widened
+from equifactor.solvers.sampling.running_batches import (
+    RunningBatches,
+    slowness,
+    squared_errors,
+    unseen_errors,
+    widened,
+)
 
-# Blocks of these sizes leave small graphs with a cutset; none is summed over.
+# Blocks of these sizes leave a cutset of small graphs, and the cutset is not summed over.
 SAMPLED = "blocks(enumerate=false, memory_limit=1e-7, sweeps=400)"
 GRAPHS = {
     "grid": ising_grid(3, 4, seed=0),
@@ -138,7 +144,7 @@ def test_rungs_exchange_their_states() -> None:
 
 
 def test_chains_jump_between_worlds_that_blocks_do_not_connect() -> None:
-    """All zeros or all ones, with unequal weights: no block that has a cutset can go from one to the other."""
+    """The modes are all zeros and all ones, with unequal weights. No block that has a cutset connects them."""
     same = np.eye(2)
     factors = [([i, i + 1], same) for i in range(9)]
     graph = FactorGraph([2] * 10, [*factors, ([0, 9], same), ([4], [0.3, 0.7])])
@@ -155,7 +161,7 @@ def test_chains_jump_between_worlds_that_blocks_do_not_connect() -> None:
 
 
 def test_two_chains_between_two_worlds_are_right_or_report_that_they_have_not_mixed() -> None:
-    """The same two worlds, equally probable; a pool of states without both worlds leaves nothing to jump by."""
+    """The same two modes are equally probable. If the pool of states lacks a mode, chains cannot jump to it."""
     same = np.eye(2)
     graph = FactorGraph([2] * 10, [*(([i, i + 1], same) for i in range(9)), ([0, 9], same)])
     for seed in range(5):
@@ -169,7 +175,7 @@ def test_the_deadline_holds_and_answers(driven_time) -> None:
     driven_time.tick = 0.002
     graph = ising_grid(20, 20, coupling_std=1.5, seed=0)
     got = solve(graph, "MAR", "blocks", time_limit=1.0)
-    assert got.seconds < 1.2  # it looks at the clock a hundred times more at most
+    assert got.seconds < 1.2  # the solver checks the clock at most a hundred times more
     assert got.status is Status.TIME_LIMIT
     assert got.answered
     assert got.standard_errors is not None
@@ -208,29 +214,41 @@ def test_batches_merge_and_keep_their_sums() -> None:
 
 
 def test_errors_are_wider_where_chains_have_not_mixed() -> None:
-    """Two standard errors reach the farthest chain, and no error stays far below the average."""
+    """Chains in modes of unknown weight are not independent samples, and no error stays far below the average."""
     chain = np.zeros((8, 3))
-    chain[0, :2] = 0.8  # The mean of all chains is 0.1.
+    chain[0, :2] = 0.8
     variance = chain.var(axis=0, ddof=1) / 8
-    np.testing.assert_array_equal(widened(variance, chain, np.ones(3)), variance)
-    apart = widened(variance, chain, np.array([1.0, 2.0, 1.0]))
-    assert apart[1] == pytest.approx(0.35**2)
-    assert apart[0] == pytest.approx((variance[0] + 0.35**2) / 9)
-    assert apart[2] == apart[0]
+    np.testing.assert_array_equal(widened(variance, chain, np.zeros(3)), variance)
+    apart = widened(variance, chain, np.array([0.0, 1.0, 0.0]))
+    assert apart[1] == pytest.approx(0.36 * 8 * variance[1])
+    assert apart[0] == variance[0]
+    assert apart[2] == pytest.approx((variance[0] + apart[1]) / 9)
 
 
-def test_few_chains_and_long_batches_make_errors_larger() -> None:
+def test_chains_count_only_if_they_vary_more_than_their_batches() -> None:
     """Chains whose batches follow each other slowly: the mean of a chain tells more than its batches."""
     rng = np.random.default_rng(0)
     slow = np.repeat(rng.standard_normal((4, 8, 1)), 8, axis=0)  # [B, L, X]
     by_batch = slow.var(ddof=1) / slow.size
-    assert squared_errors(slow)[0] > 4 * by_batch
-    two = squared_errors(slow[:, :2])[0]
-    assert two > 4 * slow[:, :2].mean(axis=0).var(ddof=1) / 2
+    assert squared_errors(slow, slowness(slow))[0] > 4 * by_batch
+    stuck = np.repeat(rng.standard_normal((1, 2, 1)), 32, axis=0)
+    assert slowness(stuck) == 1.0
+    assert squared_errors(stuck, 1.0)[0] > 4 * stuck.mean(axis=0).var(ddof=1) / 2
+    fast = rng.standard_normal((32, 8, 40))
+    assert slowness(fast) < 0.3
+    ratio = squared_errors(fast, slowness(fast)) * fast[:, :, 0].size
+    assert 0.9 < ratio.mean() < 1.3
+
+
+def test_unseen_states_move_marginals_that_depend_on_the_draws() -> None:
+    mean, square = np.array([0.3, 0.3, 0.0]), np.array([0.09, 0.3, 0.0])  # always 0.3; 0 or 1; always 0
+    steady, moving, certain = unseen_errors(mean, square, 0.001) / 0.001
+    assert steady < 0.1
+    assert moving == certain == pytest.approx(1.2)
 
 
 def test_errors_tell_the_truth_about_strong_couplings() -> None:
-    """On strips too long to mix, answers are within their errors all the same; so is ln Z."""
+    """On strips too long to mix, answers and ln Z are still within their errors."""
     for seed, coupling in ((0, 0.5), (0, 2.0)):
         model = ising_strip(8, 30, coupling_std=coupling, seed=seed)
         got = solve(model.graph, "MAR", "blocks(enumerate=false, memory_limit=5e-6, sweeps=100)", seed=seed)
@@ -238,3 +256,27 @@ def test_errors_tell_the_truth_about_strong_couplings() -> None:
         assert np.sqrt(np.mean(off**2)) < 1.5 * np.sqrt(np.mean(got.standard_errors.values**2))
         assert np.mean(np.abs(off) > 4 * got.standard_errors.values) < 0.02
         assert abs(got.log_z - model.log_z) < 3 * got.log_z_error
+
+
+def test_a_block_that_holds_every_variable_is_exact() -> None:
+    graph = ising_grid(4, 4, seed=0)
+    got, want = solve(graph, "MAR", "blocks(enumerate=false, sweeps=20)"), solve(graph, "MAR", "exact")
+    assert got.status is Status.EXACT
+    assert got.log_z == pytest.approx(want.log_z)
+    np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-9)
+
+
+def test_ln_z_has_an_estimate_after_few_sweeps_or_a_reason() -> None:
+    rng = np.random.default_rng(0)
+    tables = [np.exp(rng.standard_normal((2, 2))) * (rng.random((2, 2)) < 0.8) for _ in range(5)]
+    factors = [([i, i + 1], table + np.diag([0.1, 0.0])) for i, table in enumerate(tables)]
+    graph = FactorGraph([2] * 6, [*factors, ([0, 5], [[2.0, 1.0], [1.0, 3.0]])])
+    want = solve(graph, "PR", "exact").log_z
+    got = solve(graph, "PR", "blocks(enumerate=false, memory_limit=0, sweeps=50)")
+    assert abs(got.log_z - want) < 4 * got.log_z_error
+    short = solve(graph, "PR", "blocks(enumerate=false, memory_limit=0, sweeps=4)")
+    assert not hasattr(short, "log_z")
+    assert short.status is Status.ITERATION_LIMIT
+    assert "no estimate of ln Z" in short.message
+    assert "memory_limit" in short.message
+    assert short.lower_bound <= want + 1e-9

@@ -38,7 +38,7 @@ def test_marginals_agree_with_exact_ones(name: str) -> None:
     got = solve(graph, "MAR", "gibbs(samples=20000)", seed=1)
     want = solve(graph, "MAR", "exact")
     assert got.status is Status.CONVERGED
-    # Five standard errors of the worst variable, by the solver's own account of its precision.
+    # Five standard errors of the worst variable, as the solver reports them.
     error = 5 * 0.5 / np.sqrt(got.stats["min_effective_samples"])
     assert error < 0.08
     np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=max(error, 1e-9))
@@ -62,7 +62,7 @@ def test_the_seed_decides_and_thinning_keeps_the_meaning() -> None:
 
 
 def test_chains_that_cannot_mix_are_found_out() -> None:
-    """Two worlds that single moves cannot connect: all zeros, or all ones."""
+    """The two modes, all zeros and all ones, are not connected by single moves."""
     same = np.eye(2)
     graph = FactorGraph([2] * 6, [([i, i + 1], same) for i in range(5)])
     results = [solve(graph, "MAR", "gibbs(chains=6)", seed=seed) for seed in range(4)]
@@ -86,7 +86,7 @@ def test_deadline_gives_the_best_so_far(driven_time) -> None:
     got = solve(ising_grid(30, 30, seed=0), "MAR", "gibbs(samples=10000000)", time_limit=0.3)
     assert got.status is Status.TIME_LIMIT
     assert got.marginals is not None
-    assert got.seconds < 0.5  # it looks at the clock twenty times more at most
+    assert got.seconds < 0.5  # the solver checks the clock at most twenty times more
 
 
 def test_only_marginals() -> None:
@@ -99,7 +99,7 @@ def test_diagnostics_on_independent_draws() -> None:
     draws = (rng.random((4, 3200, 5)) < 0.3).astype(float)  # [C, draws, X]
     batches = draws.reshape(4, 32, 100, 5).sum(axis=2).swapaxes(0, 1)  # [B, C, X]
     assert np.all(np.abs(split_r_hat(batches, batches, 100) - 1.0) < 0.01)
-    worth = effective_samples(draws.mean(axis=(0, 1)), squared_errors(batches / 100))
+    worth = effective_samples(draws.mean(axis=(0, 1)), squared_errors(batches / 100, 0.0))
     assert np.all((worth > 1000) & (worth < 16000))  # 12,800 draws; the largest of three estimates of the error counts
 
 

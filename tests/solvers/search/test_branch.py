@@ -128,7 +128,7 @@ def test_deadline_returns_the_best_so_far(driven_time) -> None:
     graph = dense_pairs(60, 1)
     clock = Clock(0.5)
     got = prove(graph, SolveContext(clock=clock))
-    assert clock.seconds < 1.0  # it looks at the clock fifty times more at most
+    assert clock.seconds < 1.0  # the solver checks the clock at most fifty times more
     assert got.status is Status.TIME_LIMIT
     assert got.assignment is not None
     assert got.upper_bound > got.lower_bound == graph.log_score(got.assignment)
@@ -165,7 +165,7 @@ def test_offer_takes_better_assignments_only() -> None:
     ids=["dense", "noisy or", "larger noisy or", "grid"],
 )
 def test_auto_proves_where_exact_does_not_fit(graph: FactorGraph) -> None:
-    got = solve(graph, "MAP", "auto(memory_limit=0.0001, seconds=1000)")  # It ends when the optimum is proven.
+    got = solve(graph, "MAP", "auto(memory_limit=0.0001, seconds=1000)")  # The search ends when the optimum is proven.
     want = prove(graph, SolveContext(clock=Clock(5.0)))
     assert got.status is Status.OPTIMAL
     assert got.log_score >= want.lower_bound - 1e-6

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from search_graphs import check_never_above_the_optimum, optimum, some_graphs
 
-from equifactor import FactorGraph, OptionError, Status, solve
+from equifactor import FactorGraph, ModelError, OptionError, Status, solve
 from equifactor.base.clock import Clock
 from equifactor.factors.move_model import MoveModel
 from equifactor.formats import read_evidence, read_graph
@@ -68,7 +68,7 @@ def test_improve_never_lowers_the_score_and_respects_evidence() -> None:
 
 def test_improve_refuses_a_batch() -> None:
     graph = ising_grid(2, 2, seed=0)
-    with pytest.raises(ValueError, match="batch of 2"):
+    with pytest.raises(ModelError, match="batch of 2"):
         improve(compile([graph, graph]), np.zeros(4, int), Clock())
 
 
@@ -77,7 +77,7 @@ def test_deadline_holds(driven_time) -> None:
     graph = ising_grid(60, 60, seed=0)
     got = solve(graph, "MAP", "local-search", time_limit=0.3)
     assert got.status is Status.TIME_LIMIT
-    assert got.seconds < 0.5  # it looks at the clock twenty times more at most
+    assert got.seconds < 0.5  # the solver checks the clock at most twenty times more
 
 
 def test_options_are_checked() -> None:

@@ -59,7 +59,7 @@ def test_the_deadline_gives_the_best_so_far_and_bounds():
     result = solve(graph, "MAP", "toulbar2", time_limit=1.0)
     assert result.status is Status.TIME_LIMIT
     assert result.upper_bound > graph.log_score(np.zeros(graph.num_vars, int))
-    if result.lower_bound is not None:  # A busy machine may find no assignment in its second.
+    if result.lower_bound is not None:  # On a busy machine, toulbar2 may find no assignment within one second.
         assert result.upper_bound > result.lower_bound
     assert solve(ising_grid(3, 3), "MAP", "toulbar2").status is Status.OPTIMAL  # nothing is left over
 

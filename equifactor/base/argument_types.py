@@ -1,0 +1,83 @@
+"""Checks of arguments by the type hints of a function, so that a wrong type is one sentence and not a traceback."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from equifactor.base.errors import OptionError, brief
+from equifactor.base.status import Task
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _is_number(value: object, kind: type) -> bool:
+    # Python and NumPy count truth values and time spans as whole numbers.
+    return isinstance(value, kind) and not isinstance(value, (bool, np.timedelta64))
+
+
+def _is_list(value: object) -> bool:
+    return hasattr(value, "__iter__") and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) != 0
+
+
+# For each part of a type hint: what it is called in a message, and whether a value is one.
+_PARTS: dict[str, tuple[str, Callable[[object], bool]]] = {
+    "None": ("None", lambda value: value is None),
+    "bool": ("True or False", lambda value: isinstance(value, (bool, np.bool_, int)) and value in (0, 1)),
+    "int": ("a whole number", lambda value: _is_number(value, Integral)),
+    "float": ("a number", lambda value: _is_number(value, Real)),
+    "str": ("text", lambda value: isinstance(value, str)),
+    "Path": ("a path", lambda value: isinstance(value, os.PathLike)),
+    "PathLike": ("a path", lambda value: isinstance(value, (str, os.PathLike))),
+    "Iterable": ("a list", _is_list),
+    "Sequence": ("a list", lambda value: _is_list(value) and hasattr(value, "__len__")),
+    "Collection": ("a list", lambda value: _is_list(value) and hasattr(value, "__len__")),
+    "Mapping": ("a mapping", lambda value: isinstance(value, Mapping)),
+    "Task": ("a Task such as Task.MAR", lambda value: isinstance(value, Task)),
+    # The class is known by its name: this module is below the module of graphs.
+    "FactorGraph": ("a FactorGraph", lambda value: any(c.__name__ == "FactorGraph" for c in type(value).__mro__)),
+}
+_Rule = tuple[str, list[Callable[[object], bool]]]
+
+
+def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator that raises `OptionError` if a named argument has a type that its hint does not allow.
+
+    The module of the function must have `from __future__ import annotations`, which keeps type hints as text. All parts
+    of the hints of these arguments must be in `_PARTS`. Elements of lists are not checked.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        code: Any = function.__code__
+        places = code.co_varnames[: code.co_argcount]
+        rules = {name: _rule(function.__annotations__[name]) for name in names}
+        title = function.__name__
+
+        @functools.wraps(function)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            for name, value in (*zip(places, args, strict=False), *kwargs.items()):
+                rule = rules.get(name)
+                if rule is not None and not any(allows(value) for allows in rule[1]):
+                    raise OptionError(f"{title}: {name} must be {rule[0]}, found {brief(value)}.")
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
+
+
+def _rule(hint: str) -> _Rule:
+    """Return what a type hint is called and what it allows."""
+    outer, depth = "", 0  # the hint without what is in brackets
+    for letter in hint:
+        depth += {"[": 1, "]": -1}.get(letter, 0)
+        outer += letter if depth == 0 and letter != "]" else ""
+    parts = [part.strip() for part in outer.split("|")]
+    words = list(dict.fromkeys(_PARTS[part][0] for part in parts))
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words), [_PARTS[p][1] for p in parts]

@@ -1,0 +1,65 @@
+"""The choice between plain NumPy and compiled kernels, which are faster once they are compiled and loaded.
+
+A model that plain NumPy solves before kernels are loaded, or compiled, never waits for them. What plain NumPy has taken
+in this process so far counts as well: a program that asks many questions pays for the kernels once, and gains by them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from typing import Literal
+
+from equifactor.base.clock import Clock
+from equifactor.kernels.compile_costs import seconds_to_compile
+
+Family = Literal["elimination", "messages"]
+
+_LOAD_SECONDS = 0.35  # Seconds to import Numba and to load compiled kernels: 0.3 to 0.4 s on an AMD EPYC.
+_COMPILE_SHARE = 0.3  # The share of the time left that kernels may take to compile. Chosen by hand.
+# The module that is loaded with the kernels of each family.
+_MODULES: dict[Family, str] = {
+    "elimination": "equifactor.solvers.elimination.elimination_kernels",
+    "messages": "equifactor.factors.factor_messages",
+}
+_ready: set[Family] = set()  # The families whose kernels are compiled and loaded.
+_spent: dict[Family, float] = {"elimination": 0.0, "messages": 0.0}  # Seconds of plain NumPy in this process.
+
+
+def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family, count: bool = True) -> bool:
+    """Return whether plain NumPy ends sooner than kernels, with the time to load and compile them.
+
+    The environment variable EQUIFACTOR_PLAIN decides if it is 0 (never plain) or 1 (always plain).
+
+    Args:
+        plain_seconds: how long plain NumPy takes.
+        kernel_seconds: how long the kernels take once they are loaded.
+        family: the kernels.
+        count: whether the answer decides about work that follows, which then counts as done.
+    """
+    forced = os.environ.get("EQUIFACTOR_PLAIN")
+    if forced in ("0", "1"):
+        return forced == "1"
+    if family in _ready:
+        return False
+    is_loaded = _MODULES[family] in sys.modules
+    compiling = seconds_to_compile(family)
+    if is_loaded and compiling == 0.0:
+        _ready.add(family)
+        return False
+    first = compiling + (0.0 if is_loaded else _LOAD_SECONDS)
+    plain = plain_seconds + _spent[family] < first + kernel_seconds or not kernels_in_time(family)
+    if plain and count:
+        _spent[family] += plain_seconds
+    return plain
+
+
+def kernels_in_time(family: Family) -> bool:
+    """Return whether the kernels of a family are ready, or compiled within a share of the time to the deadline."""
+    left = Clock.left_to_compile()
+    return (
+        left == math.inf
+        or os.environ.get("EQUIFACTOR_PLAIN") == "0"
+        or (seconds_to_compile(family) <= _COMPILE_SHARE * left)
+    )

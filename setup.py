@@ -1,0 +1,78 @@
+"""Builds a wheel with compiled kernels, so that an installed package answers at once. All else is in pyproject.toml.
+
+The kernels are compiled for a common denominator of processors (x86-64-v3, or any 64-bit ARM), and for the versions of
+Python, Numba and LLVM that the wheel is built with. With other versions they are ignored and compiled when needed.
+EQUIFACTOR_BUILD_KERNELS=0 builds a small wheel without them, for any platform.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+
+WANTED = os.environ.get("EQUIFACTOR_BUILD_KERNELS", "1")  # "0" for none, "1" for all, or names of families
+_OLD = 40 * 86400.0  # Seconds: an entry of this age is marked as used when it is loaded, and not yet deleted.
+
+
+class BuildWithKernels(build_py):
+    """Copies the package, then runs every family of solvers in the copy and keeps the machine code that they load."""
+
+    def run(self) -> None:
+        """Build the package."""
+        super().run()
+        if self.editable_mode or WANTED == "0":
+            return
+        try:
+            import numba  # noqa: F401 - it is there in an isolated build
+        except ImportError:
+            print("numba is not installed here: the wheel has no compiled kernels", file=sys.stderr)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            self._compile(folder)
+            kernels = sorted(Path(folder).rglob("*.kernel"))
+            long_ago = time.time() - _OLD
+            for path in kernels:
+                os.utime(path, (long_ago, long_ago))
+            self._compile(folder)  # now everything is loaded, and what is called from inside of a kernel is not
+            target = Path(self.build_lib, "equifactor", "kernels", "compiled")
+            target.mkdir(parents=True, exist_ok=True)
+            for path in kernels:
+                if path.stat().st_mtime > long_ago + 1.0:
+                    self.copy_file(str(path), str(target / path.name))
+
+    def _compile(self, folder: str) -> None:
+        sys.path.insert(0, self.build_lib)
+        try:
+            from equifactor.kernels.kernel_cache import PORTABLE
+        finally:
+            sys.path.remove(self.build_lib)
+        import platform
+
+        name, features = PORTABLE.get(platform.machine(), ("", ""))
+        portable = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features} if name else {}
+        environment = {
+            **os.environ, **portable, "PYTHONPATH": str(Path(self.build_lib).resolve()), "NUMBA_CACHE_DIR": folder,
+            "EQUIFACTOR_PLAIN": "0", "PYTHONDONTWRITEBYTECODE": "1",
+        }  # fmt: skip
+        chosen = [] if WANTED == "1" else WANTED.split(",")
+        subprocess.run(
+            [sys.executable, "-m", "equifactor.cli.kernel_warming", *chosen], env=environment, check=True, cwd=folder
+        )
+
+
+class WithKernels(Distribution):
+    """A distribution for one platform, if it has compiled kernels."""
+
+    def has_ext_modules(self) -> bool:
+        """Return whether the wheel is for one platform and one version of Python."""
+        return WANTED != "0"
+
+
+setup(cmdclass={"build_py": BuildWithKernels}, distclass=WithKernels)

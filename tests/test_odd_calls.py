@@ -1,0 +1,133 @@
+"""Public functions called with values of the wrong type, size or kind: each raises one sentence of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import equifactor as ef
+from equifactor.base.argument_types import checks_types
+
+GRAPH = ef.FactorGraph({"a": ["x", "y"], "b": 2}, [(["a"], [0.4, 0.6]), (["a", "b"], [[0.9, 0.1], [0.3, 0.7]])])
+RESULT = ef.solve(GRAPH, solver="brute")
+MAP = ef.solve(GRAPH, "MAP", "brute")
+CHECKS = [[1, 1, 0], [0, 1, 1]]
+NAN, HUGE, RAGGED = float("nan"), 2**70, [[1, 2], [3]]
+MODEL = ef.decoding.ErrorModel.of_matrices(CHECKS, 0.1, [[1, 0, 0]])
+
+CALLS: list[tuple[str, Callable[[], object]]] = [
+    ("plan, task", lambda: ef.plan(GRAPH, task="bp")),
+    ("plan, task of a list", lambda: ef.plan(GRAPH, task=[])),
+    ("plan, work", lambda: ef.plan(GRAPH, most_work=None)),
+    ("plan, seed", lambda: ef.plan(GRAPH, seed=-3)),
+    ("cost of a task", lambda: ef.plan(GRAPH).cost_of(None)),
+    ("excess over text", lambda: ef.plan(GRAPH).excess("1")),
+    ("read_graph, path", lambda: ef.read_graph(None)),
+    ("read_graph, format", lambda: ef.read_graph("a.uai", format=True)),
+    ("write_graph, format", lambda: ef.write_graph(GRAPH, "a.uai", format=b"uai")),
+    ("read_evidence, path", lambda: ef.read_evidence(b"a.evid", GRAPH)),
+    ("read_evidence, graph", lambda: ef.read_evidence("a.evid", None)),
+    ("evaluate, None", lambda: ef.evaluate([None], "MAR", "bp", "out")),
+    ("evaluate, a name that is too long", lambda: ef.evaluate("x" * 5000, "MAR", "bp", "out")),
+    ("evaluate, a zero byte", lambda: ef.evaluate("\0", "MAR", "bp", "out")),
+    ("train, network", lambda: ef.train("fe-nbp", [GRAPH], network=True)),
+    ("train, weights", lambda: ef.train("fe-nbp", [GRAPH], weights="x")),
+    ("train, data", lambda: ef.train("fe-nbp", np.array(3))),
+    ("train, a name that is too long", lambda: ef.train("fe-nbp", "x" * 5000)),
+    ("settings of a solver", lambda: ef.solvers.parse_solver("bp", True)),
+    ("a setting that does not fit 64 bits", lambda: ef.solve(GRAPH, solver="gibbs", thin=HUGE)),
+    ("a setting that is an array", lambda: ef.solve(GRAPH, solver="bp", schedule=np.zeros(2))),
+    ("plot, variables", lambda: RESULT.plot(1.5)),
+    ("plot, an array without axes", lambda: RESULT.plot(np.array(3))),
+    ("joint, axis", lambda: RESULT.joint("a", "b").marginal(np.zeros(2))),
+    ("joint, rows", lambda: RESULT.joint("a", "b").table(1.5)),
+    ("factor marginals of MAP", lambda: MAP.factor_marginals),
+    ("map_error, text", lambda: ef.metrics.map_error("", 1.0)),
+    ("map_error, shapes", lambda: ef.metrics.map_error([1.0, 2.0], [1.0, 2.0, 3.0])),
+    ("summarize, complex", lambda: ef.metrics.summarize(1j)),
+    ("uai_score, rows", lambda: ef.metrics.uai_score(RAGGED, 1.0)),
+    ("pooled_rmse, None", lambda: ef.metrics.pooled_rmse(None, [])),
+    ("count", lambda: ef.FactorGraph([2], [([0], ef.Count(RAGGED))])),
+    ("parity", lambda: ef.FactorGraph([2], [([0], ef.Parity(log_values=RAGGED))])),
+    ("detectors", lambda: MODEL.with_detectors(None)),
+    ("edges", lambda: ef.decoding.ErrorModel.of_edges((2, 1), [0.1], None, ([0], [0]))),
+    ("edges out of range", lambda: ef.decoding.ErrorModel.of_edges((2, 1), [0.1], ([0], [5]), ([0], [0]))),
+    ("sizes", lambda: ef.decoding.ErrorModel.of_edges("x", [0.1], ([0], [0]), ([0], [0]))),
+    ("rate", lambda: ef.decoding.gaussian_channel(1.0, None)),
+    ("shots", lambda: ef.decoding.Decoder(MODEL).logical_error_rate(HUGE)),
+    ("seed of shots", lambda: ef.decoding.Decoder(MODEL).logical_error_rate(5, seed=1.5)),
+    ("packed", lambda: ef.decoding.Decoder(MODEL).decode([[0, 1]], packed=np.zeros(2))),
+    ("wrap", lambda: ef.generators.ising_grid(2, 2, wrap=np.zeros(2))),
+    ("columns", lambda: ef.generators.ising_strip(2, HUGE)),
+    ("cliques", lambda: ef.generators.glued_cliques(10**18, 3)),
+    ("symmetries", lambda: ef.symmetry.audit("bp", GRAPH, None)),
+    ("trials", lambda: ef.symmetry.audit("bp", GRAPH, trials=None)),
+    ("tasks", lambda: ef.symmetry.audit("bp", GRAPH, tasks=True)),
+    ("lower", lambda: ef.solvers.lower(None)),
+    ("messages", lambda: ef.solvers.map_upper_bound(GRAPH, "")),
+    ("clock", lambda: ef.solvers.improve(GRAPH, [0, 0], None)),
+    ("collection", lambda: ef.data.collection(True)),
+    ("curves", lambda: ef.plot.plot_error_rates({"x": 1})),
+]
+
+
+@pytest.mark.parametrize("call", [call for _, call in CALLS], ids=[name for name, _ in CALLS])
+def test_an_odd_call_is_one_sentence(call: Callable[[], object]) -> None:
+    if call in (CALLS[-1][1], *(c for n, c in CALLS if n.startswith("plot"))):
+        pytest.importorskip("matplotlib")
+    with pytest.raises(ef.EquifactorError) as error:
+        call()
+    assert 10 < len(str(error.value)) < 1600
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ef.ChainCRF(HUGE),
+        lambda: ef.ChainCRF(3, boundaries=np.zeros(2)),
+        lambda: ef.CRF.grid(None, 2, 2),
+        lambda: ef.CRF.grid(2, 2, -1),
+        lambda: ef.CRF.pairs(2, None, 2),
+        lambda: ef.CRF(GRAPH, memory_limit=None),
+        lambda: ef.learned.load_model(None),
+    ],
+)
+def test_an_odd_call_of_what_needs_torch(call: Callable[[], object]) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(ef.EquifactorError):
+        call()
+
+
+def test_a_task_may_be_text() -> None:
+    plan = ef.plan(GRAPH, task="MAP")
+    assert plan.cost == ef.plan(GRAPH, task=ef.Task.MAP).cost
+
+
+def test_a_missing_answer_is_a_missing_attribute() -> None:
+    assert not hasattr(MAP, "factor_marginals")
+    assert hasattr(RESULT, "factor_marginals")
+
+
+@checks_types("count", "share", "wrap")
+def _example(
+    count: int, share: float | None = None, names: list[str] | None = None, data: dict[str, Any] | None = None,
+    wrap: bool = False,
+) -> int:  # fmt: skip
+    return count
+
+
+def test_arguments_are_checked_by_their_type_hints() -> None:
+    assert _example(np.int8(3), share=2, wrap=np.True_) == 3
+    assert _example(3, names=5) == 3  # the decorator does not name it
+    for call, text in (
+        (lambda: _example(True), r"_example: count must be a whole number, found True\."),
+        (lambda: _example(1, "x"), r"share must be a number or None, found 'x'\."),
+        (lambda: _example(1, wrap="no"), r"wrap must be True or False, found 'no'\."),
+    ):
+        with pytest.raises(ef.OptionError, match=text):
+            call()
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        _example(1, other=2)
