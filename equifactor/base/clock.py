@@ -224,9 +224,12 @@ class Clock:
 
     @classmethod
     def left_to_compile(cls) -> float:
+        """Return what `left_of_call` does; without an end if no limit counts compiling."""
+        return float("inf") if cls.ignores_compiling else cls.left_of_call()
+
+    @classmethod
+    def left_of_call(cls) -> float:
         """Return the seconds until the first deadline of the calls in progress: of this thread, or if none, of all."""
-        if cls.ignores_compiling:
-            return float("inf")
         here = threading.get_ident()
         own = [clock.left for thread, clock in cls._governing if thread == here]
         return min(own or [clock.left for _, clock in cls._governing], default=float("inf"))
