@@ -172,7 +172,7 @@ class SumLadder:
         def run() -> LadderAnswer | Refusal:
             if not can_compile(self.context.clock, _COMPILE_SHARE * share, solver.name):
                 self.unready.append(solver.name)
-                return Refusal("its kernels are not compiled, and there is no time for that")
+                return Refusal("its kernels are not compiled, and compiling them would take too long")
             answer = self._run_solver(solver, share)
             self.answers.append(answer)
             return answer
