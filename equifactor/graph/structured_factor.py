@@ -35,7 +35,8 @@ class StructuredFactor(ABC):
     comparison: ClassVar[str] = ""  # "module:Class" of its `KindComparison`; without it dense tables are compared.
     learning: ClassVar[str] = ""  # "module:Class" of its `KindLearning`; without it EM does not learn its factors.
     # Whether the log value of some assignment is not a multiple of one of the log values. Such a factor can be zero
-    # although no log value is -inf, and multiplying its log values by c does not give its power c. Its values must be at most 1: `trw` relies on it.
+    # although no log value is -inf, and multiplying its log values by c does not give its power c. Its values must be
+    # at most 1: `trw` relies on it.
     nonlinear_values: ClassVar[bool] = False
     searches_maxima: ClassVar[bool] = False  # Whether its maxima take a search, which may be cut short.
     has_ratio_kernels: ClassVar[bool] = False  # Whether `ratio_kernels` updates its messages; see `ratio_numbers`.

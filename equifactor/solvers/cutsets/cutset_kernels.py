@@ -56,8 +56,8 @@ def sum_over_cutset(log_phi, x, begin, effort, levels, slicing, groups, clusters
 
     A call ends after the work of about `effort` table entries, in the middle of a pass if need be. Passes are not
     counted, because one that meets a zero early may take a thousandth of another. States that a zero excludes together
-    take a single pass. x [V], kept [4] and score [1] are as the previous call left them: `FRESH` to `LEVEL` name the numbers
-    in `kept`, and score[0] is what `open_block` returned.
+    take a single pass. x [V], kept [4] and score [1] are as the previous call left them. `FRESH` to `LEVEL` name the
+    numbers in `kept`, and score[0] is what `open_block` returned.
     """
     levels_, scale = LevelArrays(*levels), ClusterTables(*tables).scale
     num_clusters = len(Clusters(*clusters).dim)

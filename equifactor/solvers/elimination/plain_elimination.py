@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BLOCK = 2**16  # Entries of a cluster that are computed at a time: 0.5 MiB, which fits into near caches.
 _KEPT = 2**21  # Entries of all tables that are kept for the downward pass: 16 MiB. Others are computed twice.
 _CHECKED = 2**20  # Entries between two checks of the clock, about 10 ms.
-_CLUSTER = 2**12  # Entries that take as long as what is spent on a cluster of any size.
+_CLUSTER = 2**12  # The fixed cost of a cluster, in entries.
 _LOWEST = -float(np.finfo(np.float64).max)  # Stands for the largest of some logs where all of them are -inf.
 # Seconds for a cluster and for a table entry, without and with marginals: about those of the slowest of ten models on
 # one core at 2.8 GHz.

@@ -77,10 +77,11 @@ def check_by_sampling(
 
 
 def errors_by_distance(gap: FloatArray, own: FloatArray) -> FloatArray:
-    """[X] standard errors of marginals from their distances [X] to those of a sampler.
+    """Return [X] standard errors of marginals from their distances [X] to those of a sampler.
 
     The mean squared distance is the sum of the squared errors of both. All entries get the same error, since one
-    distance tells little about one entry, but none that is far below its distance or the error of the sampler.
+    distance tells little about one entry. The error of an entry is raised if it is far below the distance of the entry
+    or the error of the sampler.
 
     Args:
         gap: [X] the distances.

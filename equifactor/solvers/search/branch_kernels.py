@@ -21,7 +21,7 @@ from equifactor.solvers.search.node_kernels import (
 )
 
 WIDE = 100.0  # Nats: stands for the gap while there is no incumbent. Chosen by hand.
-VARIABLE, STATE, SIDE = 0, 1, 2  # columns of PathArrays.decisions
+VARIABLE, CHOSEN, SIDE = 0, 1, 2  # columns of PathArrays.decisions
 LEFT, RIGHT = 0, 1  # the left child of a decision assigns a state, the right child rules it out
 
 
@@ -36,7 +36,7 @@ class ChoiceArrays(NamedTuple):
 class PathArrays(NamedTuple):
     """The path from the root to the present node."""
 
-    decisions: np.ndarray  # [depth, 3] VARIABLE, STATE and SIDE, which is LEFT or RIGHT
+    decisions: np.ndarray  # [depth, 3] VARIABLE, CHOSEN (its state) and SIDE, which is LEFT or RIGHT
     marks: np.ndarray  # [depth] the length of the trail before each decision
     bounds: np.ndarray  # [depth] the bound of the open rest below each decision
 
@@ -142,7 +142,7 @@ def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
     bound = sum_of_tops(graph, node)
     floor = incumbent.score[0] + limits.slack
     for n in range(depth):
-        bound += decide(graph, node, queue, decisions[n, VARIABLE], decisions[n, STATE], decisions[n, SIDE] == LEFT)
+        bound += decide(graph, node, queue, decisions[n, VARIABLE], decisions[n, CHOSEN], decisions[n, SIDE] == LEFT)
     fine = max(limits.share * min(bound - floor, WIDE), 1e-9)
     bound = propagate(graph, node, queue, scratch, bound, floor, fine, limits.renewals)
     first = depth
@@ -179,7 +179,7 @@ def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
             full = count[TRAIL] + 2 * room > len(node.trail_at)
             if backtracks >= limits.backtracks or count[UPDATES] >= stop_at or full:
                 return first, depth, True
-            decisions[depth, VARIABLE], decisions[depth, STATE], decisions[depth, SIDE] = chosen, x[chosen], LEFT
+            decisions[depth, VARIABLE], decisions[depth, CHOSEN], decisions[depth, SIDE] = chosen, x[chosen], LEFT
             second = NEG_INF
             for y in range(var_ptr[chosen], var_ptr[chosen + 1]):
                 if y - var_ptr[chosen] != x[chosen]:
@@ -188,7 +188,7 @@ def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
             marks[depth] = count[TRAIL]
         count[LEVEL] += 1
         bound += decide(
-            graph, node, queue, decisions[depth, VARIABLE], decisions[depth, STATE], decisions[depth, SIDE] == LEFT
+            graph, node, queue, decisions[depth, VARIABLE], decisions[depth, CHOSEN], decisions[depth, SIDE] == LEFT
         )
         depth += 1
         fine = max(limits.share * min(bound - floor, WIDE), 1e-9)
