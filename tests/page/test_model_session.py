@@ -116,7 +116,7 @@ def test_factors(client: Client, network: FactorGraph) -> None:
     for index in ("3", "-1", "x", ""):
         status, reply = client.status("GET", f"factor?index={index}")
         assert status == 400
-        assert reply["error"].endswith("the model has 3 factors (0-2)")
+        assert reply["error"].endswith("It has 3 factors (0-2).")
 
 
 def test_factors_of_other_kinds(serve: Serve) -> None:

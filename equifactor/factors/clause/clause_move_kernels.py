@@ -35,13 +35,13 @@ def move_clauses(clauses, begin, end, literal_ptr, literals, clause_values, firs
 
 
 @inlined
-def other_literals(kinds, at, r, first, here):
+def other_literals(clauses, first_clause, at, r, first, here):
     """Return how many literals other than the r-th one hold in its clause, and the name of the one if it is one.
 
     The variable of literal r has `first` as its first state and is in state `here`.
     """
-    turn = np.int64(kinds.clauses[r]) & 1
-    word, holds = at[kinds.first_clause + (np.int64(kinds.clauses[r]) >> 1)], here ^ turn
+    turn = np.int64(clauses[r]) & 1
+    word, holds = at[first_clause + (np.int64(clauses[r]) >> 1)], here ^ turn
     return (word >> LITERAL_BITS) - holds, (word & (ONE_LITERAL - 1)) ^ (first + turn if holds else 0)
 
 

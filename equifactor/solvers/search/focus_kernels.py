@@ -9,10 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.factors.kind_moves import FACTOR, VARIABLE, look_around, other_literals, value_of
+from equifactor.factors.kind_moves import (
+    FACTOR,
+    VARIABLE,
+    look_around,
+    move_clauses,
+    move_slots,
+    other_literals,
+    value_of,
+)
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.move_model import MoveArrays, MoveState
-from equifactor.factors.moves import move
+from equifactor.factors.moves import move_in_tables
 from equifactor.kernels.fastmath import copy_into
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.randomness import random_below, random_unit
@@ -75,7 +83,7 @@ def focused_walk(arrays, state, focus, rng, score, best, penalty):
     clause_ptr, clauses, literal_ptr, literals = kinds.clause_ptr, kinds.clauses, kinds.literal_ptr, kinds.literals
     clause_values, first_clause, var_of_state = kinds.clause_values, kinds.first_clause, kinds.var_of_state
     own_ptr, own, members, member_ptr = kinds.own_ptr, kinds.own, kinds.members, kinds.member_ptr
-    first_word, zero_below = kinds.first_word, kinds.zero_below
+    first_word, labels, zero_below = kinds.first_word, kinds.labels, kinds.zero_below
     factors, values, keys = kinds.factors, kinds.values, kinds.keys
     zeros, place, count, trail, noise = focus.zeros, focus.place, focus.count, focus.trail, focus.noise
     total = len(clause_values)
@@ -105,11 +113,14 @@ def focused_walk(arrays, state, focus, rng, score, best, penalty):
         more = -np.rint(gain / penalty)  # number of additional zeros
         if more > 0.0 and random_unit(rng) > noise[min(arity, len(noise) - 1)] ** more:
             continue
-        move(arrays, state, i, b)
-        for r in range(clause_ptr[i], clause_ptr[i + 1]):
+        begin, end = clause_ptr[i], clause_ptr[i + 1]
+        move_clauses(clauses, begin, end, literal_ptr, literals, clause_values, first_clause, kept, at, first, a)
+        move_slots(own, own_ptr[i], own_ptr[i + 1], labels, first_word, at, a, b)
+        move_in_tables(arrays, state, i, b)
+        for r in range(begin, end):
             p = np.int64(clauses[r]) >> 1
             # A clause that another literal holds was and is above zero, so its arrays need no update.
-            if other_literals(kinds, at, r, first, b)[0] == 0:
+            if other_literals(clauses, first_clause, at, r, first, b)[0] == 0:
                 note_factor(zeros, place, count, p, at[first_clause + p] == 0 and clause_values[p] < -0.5 * penalty)
         for s in range(own_ptr[i], own_ptr[i + 1]):
             p = own[s, FACTOR]

@@ -64,10 +64,10 @@ def change_members(kinds, arrays, state, walk, i, heaped):
     """Renew the best changes of all variables that a move of variable i has reached through structured factors."""
     own, members, member_ptr = kinds.own, kinds.members, kinds.member_ptr
     clauses, literal_ptr, literals, var_of_state = kinds.clauses, kinds.literal_ptr, kinds.literals, kinds.var_of_state
-    at, here, first = state.at, state.x[i], arrays.var_ptr[i]
+    at, here, first, first_clause = state.at, state.x[i], arrays.var_ptr[i], kinds.first_clause
     for r in range(kinds.clause_ptr[i], kinds.clause_ptr[i + 1]):
         p = np.int64(clauses[r]) >> 1
-        others, name = other_literals(kinds, at, r, first, here)
+        others, name = other_literals(clauses, first_clause, at, r, first, here)
         if others == 0:
             for m in range(literal_ptr[p], literal_ptr[p + 1]):
                 j = np.int64(var_of_state[literals[m]])

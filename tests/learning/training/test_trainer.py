@@ -275,7 +275,7 @@ def test_a_name_that_network_and_training_share_is_ambiguous(monkeypatch) -> Non
     monkeypatch.setattr(network, "setting_names", lambda kind: [*names(kind), "lr"])
     with pytest.raises(OptionError, match=r"lr is a setting of fe-nbp and of training\. Write fe-nbp\(lr=VALUE\)"):
         train("fe-nbp", DATA, lr=0.1)
-    assert _sorted_settings("fe-nbp(lr=0.5)", {}, {"lr": 0.1}) == ("fe-nbp", {"lr": 0.5}, {"lr": 0.1})
+    assert _sorted_settings("fe-nbp(lr=0.5)", {"lr": 0.1}) == ("fe-nbp", {"lr": 0.5}, {"lr": 0.1})
 
 
 def test_the_rate_falls_over_the_time_limit() -> None:
