@@ -43,7 +43,7 @@ class CompileWatch(event.Listener):
 
     def on_end(self, event: event.Event) -> None:
         """End the kernel that began last."""
-        # `Event.is_failed` of Numba 0.61 returns True for the events that did not fail.
+        # `Event.is_failed` of Numba 0.68 returns True for the events that did not fail.
         compilation_ends(succeeded=event._exc_details is None)
         Compiling.end()
 
