@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import NotCompiledError, TimeIsUp
 from equifactor.base.status import Status, Task
 from equifactor.factors.clause import Clause
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
 
 State = TypeVar("State")
-_BURST_SECONDS = 0.02  # Seconds that one call of `step` aims to stay below. Chosen by hand.
 _LATE_SECONDS = 0.5  # An iteration is not started if it would end this much after the deadline. Chosen by hand.
 
 
@@ -77,7 +77,7 @@ class Iteration(Generic[State]):
             if self.each >= clock.left + _LATE_SECONDS:
                 self.over = True
                 return
-            count = min(self.look - self.done, max(1, int(_BURST_SECONDS / max(self.each, 1e-9))))
+            count = min(self.look - self.done, max(1, int(CALL_SECONDS / max(self.each, 1e-9))))
             start = clock.working
             try:
                 residual = self.solver.step(self.state, count)

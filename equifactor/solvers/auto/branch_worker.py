@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.graph import compile
 from equifactor.solvers.duals.ascent import VariableAscent
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _TRIAL_SECONDS = 0.5  # Seconds in which the search must show that it closes the gap. Chosen by hand.
 _BEATEN_GAP = 0.1  # The search is beaten if another bound leaves less than this share of its gap. Chosen by hand.
-_TURN_SECONDS = 0.02  # Seconds of one turn. Chosen by hand.
 PLAIN_SWEEPS = 300  # Sweeps of plain ascent after which branch and bound begins even if the bound still falls. By hand.
 PLAIN_STALL_SWEEPS = 20  # Sweeps over which the fall of a plain bound is measured. Chosen by hand.
 LEAST_FALL = 1e-3  # The share of the gap by which a bound must fall, or it has stalled. Chosen by hand.
@@ -99,7 +99,7 @@ class BranchWorker(Branching):
             if self.ascent.bound - score < _BETTER_ROOT * (self.search.bound - score):
                 self._restart(states, score)
         start = self.clock.seconds
-        better = self.work(_TURN_SECONDS)
+        better = self.work(CALL_SECONDS)
         self.seconds += self.clock.seconds - start
         self.history.append((self.seconds, self.search.bound))
         self.bound = min(self.bound, self.search.bound)
@@ -115,7 +115,7 @@ class BranchWorker(Branching):
     def _ascend(self, score: float) -> bool:
         """Sweep for one turn; return whether the bound has stalled, as the ascent of the portfolio always has."""
         stalled = self.shrunk is None
-        end = Clock.now() + _TURN_SECONDS
+        end = Clock.now() + CALL_SECONDS
         while not stalled and Clock.now() < end:
             bound = self.sweep()
             stalled = self.sweeps >= PLAIN_SWEEPS or self.stall.stalled(bound - score)

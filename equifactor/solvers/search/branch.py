@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.factors.move_model import MoveModel
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.duals.ascent import VariableAscent
 
-_STINT = 0.1  # Seconds between two reports of the search. Chosen by hand.
 _PHASES = 10  # Phases of local search for the first assignment. Chosen by hand.
 _CHECK = 20  # Sweeps between two comparisons of the first bound with an assignment. Chosen by hand.
 # The first bound has stalled when it falls by less than this share of the gap between two checks. Chosen by hand.
@@ -127,7 +127,7 @@ def prove(
         return zero_by_exclusion(graph)
     search = branching.begin(best, shrunk.graph.log_score(best))
     while not search.finished and not context.clock.stopped:
-        branching.work(_STINT)
+        branching.work(CALL_SECONDS)
         context.report(search.nodes, None, f"gap {search.bound - search.score:.3g}")
     return _estimate(shrunk, search, context)
 
