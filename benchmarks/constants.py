@@ -138,7 +138,9 @@ def drawn_levels(constants: list[str], run: str, row: int, compiled: Levels) -> 
 def measure(run: str, constants: list[str], rows: range, compiled: Levels, file: Path, first_seed: int) -> None:
     """Append rows of the design to a file."""
     values = {constant: getattr(*home(constant)) for constant in constants}
-    cases = RUNS[run].cases(RUNS[run].seeds)
+    cases = [(model, first_seed + seed) for model, seed in RUNS[run].cases(RUNS[run].seeds)]
+    for case in cases:
+        RUNS[run].known(*case)  # The right answers are found before any constant is changed.
     for row in rows:
         levels = drawn_levels(constants, run, row, compiled)
         for constant in constants:
@@ -146,7 +148,7 @@ def measure(run: str, constants: list[str], rows: range, compiled: Levels, file:
                 set_constant(constant, scaled(values[constant], _FACTORS[levels[constant]]))
         model, seed = cases[row % len(cases)]
         try:
-            result, seconds = RUNS[run].answer(model, first_seed + seed)
+            result, seconds = RUNS[run].answer(model, seed)
         finally:
             for constant, value in values.items():
                 set_constant(constant, value)

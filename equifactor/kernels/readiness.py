@@ -12,12 +12,11 @@ import sys
 from typing import Literal
 
 from equifactor.base.clock import Clock
-from equifactor.kernels.compile_costs import seconds_to_compile
+from equifactor.kernels.compile_costs import COMPILE_SHARE, seconds_to_compile
 
 Family = Literal["elimination", "messages"]
 
 _LOAD_SECONDS = 0.35  # Seconds to import Numba and to load compiled kernels: 0.3 to 0.4 s on an AMD EPYC.
-_COMPILE_SHARE = 0.3  # The share of the time left that kernels may take to compile. Chosen by hand.
 # The module that is loaded with the kernels of each family.
 _MODULES: dict[Family, str] = {
     "elimination": "equifactor.solvers.elimination.elimination_kernels",
@@ -61,5 +60,5 @@ def kernels_in_time(family: Family) -> bool:
     return (
         left == math.inf
         or os.environ.get("EQUIFACTOR_PLAIN") == "0"
-        or (seconds_to_compile(family) <= _COMPILE_SHARE * left)
+        or (seconds_to_compile(family) <= COMPILE_SHARE * left)
     )

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
 
 State = TypeVar("State")
-_LATE_SECONDS = 0.5  # An iteration is not started if it would end this much after the deadline. Chosen by hand.
+# An iteration is not started if it would end this much after the deadline. It is half of the second by which a run may
+# exceed its limit (`evaluation.jobs`).
+_LATE_SECONDS = 0.5
 
 
 class Iteration(Generic[State]):

@@ -39,7 +39,6 @@ _FEW_ENTRIES = 2**22
 _NATIVE_SHARE = 0.4  # The share of the time for search on structured factors, if search on tables follows. By hand.
 _MESSAGE_SHARE = 0.3  # The share of the time for message passing and the network, before slower solvers. By hand.
 _POSSIBLE_SHARE = 0.3  # The share of the time to find a possible assignment of a formula, or to refute it. By hand.
-_COMPILE_SHARE = 0.3  # The share of the time left that the kernels of the search may take to compile. By hand.
 SEARCH = "search"  # The family of kernels of the portfolio for MAP.
 _UNLIMITED = 60.0  # Reference seconds that exact may take if there is no deadline. Chosen by hand.
 
@@ -241,7 +240,7 @@ class Auto(Solver):
         self, form: LoweredGraph, known: Estimate | None, why: Refusal, seconds: float, context: SolveContext
     ) -> Estimate:
         """Return the MAP by the portfolio on dense tables, in at most `seconds`, from a warm start."""
-        if not can_compile(context.clock, _COMPILE_SHARE, SEARCH):
+        if not can_compile(context.clock, 1.0, SEARCH):
             return self._by_messages(form, known, why, context)
         try:
             return self._by_portfolio(form, known, why, seconds, context)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solving.solver import SolveContext, Solver
 
-_CUTSET_SHARE = 0.8  # The share of the time left for a sum over a cutset, by its pace at the beginning. By hand.
 # A sum starts if its estimate is at most this many times its time, since zeros may make it faster. Chosen by hand.
 _ACCEPTED_OVERRUN = 4.0
 _GOOD_ERROR = 5e-4  # The standard error of marginals below which nothing else is run. Chosen by hand.
@@ -35,7 +34,6 @@ _REGION_SHARE = 0.15
 _MOST_TABLES = 2.0**-6  # GiB of tables for solvers after the cutset: with more, they get slower and not better.
 _BOUND_SHARE = 0.5  # The share of the time left for bounds on ln Z; without dense tables, for the lower one. By hand.
 _TREE_SHARE = 0.9  # The share of the time left for an upper bound without dense tables. Chosen by hand.
-_COMPILE_SHARE = 0.5  # The share of the time of a solver that its kernels may take to compile. Chosen by hand.
 _LEAST_SECONDS = 0.05  # A solver is not started with less time than this. Chosen by hand.
 _STREAM = 7919  # The distance of the seeds of samplers that run side by side: a prime, so that seeds do not meet.
 
@@ -96,12 +94,12 @@ class SumLadder:
         A worse answer is added to the answers of the ladder.
         """
         from equifactor.graph.reduction import to_free_part
-        from equifactor.solvers.cutsets.conditioning import Conditioning
+        from equifactor.solvers.cutsets.conditioning import CUTSET_SHARE, Conditioning
 
         clock, budget = self.context.clock, Budget(self.context.clock)
         if isinstance(self.form, Refusal) or not budget.worth_starting(_LEAST_SECONDS):
             return None
-        if not can_compile(clock, _COMPILE_SHARE * _CUTSET_SHARE, Conditioning.name):
+        if not can_compile(clock, CUTSET_SHARE, Conditioning.name):
             self.unready.append(Conditioning.name)
             return None
         reduced = to_free_part(self.form.graph)
@@ -114,11 +112,11 @@ class SumLadder:
             return None
 
     def _sum_over_cutset(self, reduced: ReducedGraph) -> Estimate | None:
-        from equifactor.solvers.cutsets.conditioning import Conditioning, best_cutset, seconds_of, sum_all
+        from equifactor.solvers.cutsets.conditioning import CUTSET_SHARE, Conditioning, best_cutset, seconds_of, sum_all
 
         assert not isinstance(self.form, Refusal)
         clock, budget = self.context.clock, Budget(self.context.clock)
-        begin, within = clock.seconds, _CUTSET_SHARE * clock.left
+        begin, within = clock.seconds, CUTSET_SHARE * clock.left
         cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed, within)
         if budget.time_for(seconds_of(cut, self.task)) > _ACCEPTED_OVERRUN * within:
             return None
@@ -170,7 +168,7 @@ class SumLadder:
 
     def _step(self, solver: Solver, share: float) -> Step[LadderAnswer]:
         def run() -> LadderAnswer | Refusal:
-            if not can_compile(self.context.clock, _COMPILE_SHARE * share, solver.name):
+            if not can_compile(self.context.clock, share, solver.name):
                 self.unready.append(solver.name)
                 return Refusal("its kernels are not compiled, and there is no time for that")
             answer = self._run_solver(solver, share)

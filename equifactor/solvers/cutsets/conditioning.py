@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 _WAY_DOWN = 3.3  # The time of the pass down, for marginals, over that of the pass up. Chosen by hand.
-_HASTE_SHARE = 0.1  # The share of the time after which a cutset is chosen from fewer orders. Chosen by hand.
-_CHOICE_SHARE = 0.2  # The share of the time after which the choice of a cutset ends. Chosen by hand.
+# The share of the time after which the choice of a cutset ends. After half of it, orders are fewer. Chosen by hand.
+_CHOICE_SHARE = 0.2
 _TRIES = 64  # Cutsets that are compared at most. Chosen by hand.
 _TRIES_SHARE = 0.08  # Cutsets are compared for at most this share of the time that the best one takes. Chosen by hand.
 _NOISE = 0.3  # log2 of the largest factor that changes the price of a variable, to make cutsets differ. By hand.
@@ -38,13 +38,17 @@ _MOST_STATES = 2**22  # States of a cutset, at most: the sum at each state is ke
 # A sum starts if its estimate is at most this many times the time left, since it is rough. Chosen by hand.
 _ACCEPTED_OVERRUN = 2.0
 _SUMS_SHARE = 0.75  # The share of the time for all sums, if marginals follow. Chosen by hand.
+# The share of the time of `auto` and `blocks` in which a sum must end by its pace at the beginning. Chosen by hand.
+CUTSET_SHARE = 0.8
 _TRIAL_SHARE = 0.08  # The share of the time whose pace decides whether a sum goes on. Chosen by hand.
 _SCRATCH = 1.3  # The memory of the pass down over that of the messages. Chosen by hand.
 _LEAST_WAITING = 2**16  # Numbers that may always wait between levels: 512 KiB.
 _FIRST_EFFORT = 2**18  # Table entries of the first call of the kernel, which takes about a millisecond.
 _FIRST_PASS = 0.5  # Seconds that the sum at the first state may take after the deadline. Chosen by hand.
 _FEWEST_STATES = 8  # States that marginals are made from, however short the time. Chosen by hand.
-_MOST_GROWTH = 8.0  # The growth of the work from one call of the kernel to the next, at most. Chosen by hand.
+# The growth of the work from one call of the kernel to the next, at most: the first calls are too short to be timed
+# well.
+_MOST_GROWTH = 8.0
 
 
 @register("conditioning")
@@ -106,7 +110,7 @@ def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seco
         noise = np.exp2(_NOISE * rng.random(graph.num_vars) if n else np.zeros(graph.num_vars))
         cut = cut_to_fit(
             graph.structure, BlockLimits(math.inf, kept), noise, seed=seed + n, most_bits=math.log2(_MOST_STATES),
-            haste=lambda: late(_HASTE_SHARE), over=lambda: late(_CHOICE_SHARE),
+            haste=lambda: late(_CHOICE_SHARE / 2), over=lambda: late(_CHOICE_SHARE),
         )  # fmt: skip
         # On the way down, numbers wait in two arrays, beside messages and scratch memory.
         spare = (
@@ -117,7 +121,7 @@ def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seco
         if best is None or seconds < least:
             best, least = nested, seconds
         too_long = n >= _LEAST_TRIES and least > _TOO_LONG * most_seconds
-        if not cut.is_cut.any() or clock.seconds > _TRIES_SHARE * least or too_long or late(_HASTE_SHARE):
+        if not cut.is_cut.any() or clock.seconds > _TRIES_SHARE * least or too_long or late(_CHOICE_SHARE / 2):
             break
     assert best is not None
     return best

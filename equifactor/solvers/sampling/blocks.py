@@ -12,7 +12,7 @@ from equifactor.base.budget import Budget, Refusal, Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
-from equifactor.solvers.cutsets.conditioning import best_cutset, memory_budget, seconds_of, sum_all
+from equifactor.solvers.cutsets.conditioning import CUTSET_SHARE, best_cutset, memory_budget, seconds_of, sum_all
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, run_chains, sampled_estimate
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.cutset_log_z import LogZ
     from equifactor.solvers.sampling.running_batches import Findings
 
-_CUTSET_SHARE = 0.8  # A sum over the cutset goes on if its pace promises an end in this share of the time. By hand.
 # A sum starts if its estimate is below this many times the time, since zeros may make it faster. Chosen by hand.
 _ACCEPTED_OVERRUN = 10.0
 _UPDATES = 1500  # Blocks are sized so that this many can be drawn in the time. Chosen by hand.
@@ -78,7 +77,7 @@ class BlockSampling(GraphSolver):
         if self.enumerate or not reduced.graph.num_vars:
             cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
             if Budget(context.clock).time_for(seconds_of(cut, task)) < _ACCEPTED_OVERRUN * time:
-                found = sum_all(reduced, cut, task, context, _CUTSET_SHARE * time)
+                found = sum_all(reduced, cut, task, context, CUTSET_SHARE * time)
                 if not isinstance(found, Refusal):
                     return found
                 time = min(time, context.clock.left)

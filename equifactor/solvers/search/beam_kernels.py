@@ -11,7 +11,8 @@ from equifactor.factors.moves import move, rebuild_inline
 from equifactor.kernels.jit import fast_kernel
 
 IMPOSSIBLE = -1e308  # stands for ln 0; below every score
-_REFRESH = 256  # Moves after which the sums of an assignment are recomputed, to remove rounding. Chosen by hand.
+# Moves after which the sums of an assignment are recomputed: 256 additions lose at most 8 of the 53 bits of a float64.
+_REFRESH = 256
 
 
 class BeamArrays(NamedTuple):

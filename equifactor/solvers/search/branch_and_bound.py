@@ -37,7 +37,7 @@ _RENEWALS = 10.0  # After this many renewals per factor of the graph, a node pas
 _BACKTRACKS = 128, 16384  # Smallest and largest limit on the backtracks of a dive. Chosen by hand.
 # Dives become shorter below the first share of replayed nodes, longer above the second. Chosen by hand.
 _REPLAYS = 0.05, 0.1
-_TRAIL = 2**21  # Most changes that a dive can undo. Chosen by hand.
+_TRAIL = 2**21  # Most changes that a dive can undo: 24 MiB.
 _SLACK = 0.01  # A node is searched only if it can gain this share of the gap that counts as closed. Chosen by hand.
 # Most decisions in all open nodes (12 bytes each, 200 MB); beyond it the search continues depth first.
 _MOST_OPEN = 2**24

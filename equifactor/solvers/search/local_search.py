@@ -46,8 +46,9 @@ _SMALLEST_REGION, _LARGEST_REGION = 30, 400  # Smallest and largest number of va
 _BLOCKS = 80  # Trees per region; 20 to 160 were measured on grids of 400 to 6,400 variables.
 _HEAT = 1.5  # The largest noise, as a multiple of the median cost of the best change of a variable. Chosen by hand.
 _LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Chosen by hand.
-_STINTS = 5  # Parts of a tabu phase: small models are solved by many short walks. Chosen by hand.
-_TIRED = 5  # Parts without a better assignment after which a tabu walk starts again. Chosen by hand.
+# Parts of a tabu phase: small models are solved by many short walks. A walk starts again after this many parts without
+# a better assignment. Chosen by hand.
+_STINTS = 5
 # An annealed rover starts again when its regions have covered the graph this many times in vain. Chosen by hand.
 _ROUNDS = 3
 _REFRESH = 16  # Phases after which the keeper's sums are recomputed, to remove rounding. Chosen by hand.
@@ -124,7 +125,7 @@ class _PhaseSizes(NamedTuple):
         affordable = int(4 * _PHASE_WORK / (_BLOCKS * per_var))
         largest = max(smallest, min(_LARGEST_REGION, num_vars, affordable))
         regions = max(1, int(3 * work / (_BLOCKS * per_var * (smallest + largest))))
-        rounds = _TIRED + int(2 * _ROUNDS * num_vars / (regions * (smallest + largest)))
+        rounds = _STINTS + int(2 * _ROUNDS * num_vars / (regions * (smallest + largest)))
         return cls(max(10, int(work / per_move)), RegionPlan(regions, smallest, largest, _BLOCKS), rounds)
 
 
@@ -250,7 +251,7 @@ class LocalSearch:
                 x, score, most = self._rover.x, self._rover.score, self._sizes.rounds
             else:
                 x, score = self._rover.tabu(max(10, self._sizes.moves // _STINTS), *self._rest)
-                most = _TIRED
+                most = _STINTS
             self._idle += 1
             if score > self._rover_score + self.model.smallest_gain:
                 self._rover_score, self._rover_x, self._idle = score, x.copy(), 0
