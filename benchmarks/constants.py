@@ -37,7 +37,6 @@ from equifactor.base.budget import set_machine_speed
 from equifactor.base.clock import Clock
 
 ROOT = Path(__file__).resolve().parents[1] / "equifactor" / "solvers"
-_FLOOR = 1e-3  # Total variation or nats: better results count as this one.
 _LOST = 10.0  # A run without an answer counts as this many times the worst result on its model.
 _CHOICE = re.compile(r"[Bb]y hand|[Hh]alved|[Hh]alf")  # In the comment of a constant that is a choice, not a fact.
 _CLEAR = 3.0  # Standard errors beyond which a change is one; among 400 changes about one is so by chance.
@@ -157,19 +156,22 @@ def measure(run: str, constants: list[str], rows: range, compiled: Levels, file:
             out.write(json.dumps(text) + "\n")
 
 
-def fitted(rows: list[dict[str, Any]], constants: list[str], what: str) -> dict[tuple[str, int], tuple[float, float]]:
+def fitted(
+    rows: list[dict[str, Any]], constants: list[str], what: str, floor: float = 1e-3
+) -> dict[tuple[str, int], tuple[float, float]]:
     """Return the change of the log of `result` or `seconds` by each constant at each level, and its standard error.
 
-    The standard errors allow a variance of its own for each row. A level that no row has is left out.
+    Better results than `floor` count as `floor`. The standard errors allow a variance of its own for each row. A level
+    that no row has is left out.
     """
     cases = sorted({row["case"] for row in rows})
     values = np.array([row[what] for row in rows])
     of_case = np.array([cases.index(row["case"]) for row in rows])
     for case in range(len(cases)):
         own = values[of_case == case]
-        worst = own[np.isfinite(own)].max(initial=_FLOOR)
+        worst = own[np.isfinite(own)].max(initial=floor)
         values[(of_case == case) & ~np.isfinite(values)] = _LOST * worst
-    y = np.log(np.maximum(values, _FLOOR))
+    y = np.log(np.maximum(values, floor))
     drawn = [(c, level) for c in constants for level in _FACTORS if any(row["levels"].get(c) == level for row in rows)]
     x = np.array([[row["levels"].get(c) == level for c, level in drawn] for row in rows], dtype=float)
     x = x.reshape(len(rows), len(drawn))
@@ -197,7 +199,7 @@ def report(rows: list[dict[str, Any]], constants: list[str]) -> None:
         own = [row for row in rows if row["run"] == run]
         seconds = sum(row["seconds"] for row in own)
         print(f"\n{run}: {len(own)} rows, {seconds:.0f} s of CPU; result ({RUNS[run].unit}), time")
-        result, pace = fitted(own, constants, "result"), fitted(own, constants, "seconds")
+        result, pace = fitted(own, constants, "result", RUNS[run].floor), fitted(own, constants, "seconds")
         for (constant, level), found in result.items():
             word = "half " if level < 0 else "twice"
             print(f"  {constant:45} {word} {percent(found)}   {percent(pace[constant, level])}")

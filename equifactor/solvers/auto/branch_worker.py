@@ -10,7 +10,7 @@ from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.graph import compile
 from equifactor.solvers.duals.ascent import VariableAscent
-from equifactor.solvers.duals.stall import Stall
+from equifactor.solvers.duals.stall import LEAST_FALL, STALL_SWEEPS, Stall
 from equifactor.solvers.elimination.shrink import shrink
 from equifactor.solvers.search.branch import Branching
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 _TRIAL_SECONDS = 0.5  # Seconds in which the search must show that it closes the gap. Chosen by hand.
 _BEATEN_GAP = 0.1  # The search is beaten if another bound leaves less than this share of its gap. Chosen by hand.
 PLAIN_SWEEPS = 300  # Sweeps of plain ascent after which branch and bound begins even if the bound still falls. By hand.
-PLAIN_STALL_SWEEPS = 20  # Sweeps over which the fall of a plain bound is measured. Chosen by hand.
-LEAST_FALL = 1e-3  # The share of the gap by which a bound must fall, or it has stalled. Chosen by hand.
 _BETTER_ROOT = 0.7  # The search restarts if the gap at the root is below this share of that of its open nodes. By hand.
 
 # Shares of the time for this worker, where each other worker has 1. All were chosen by hand.
@@ -48,7 +46,7 @@ class BranchWorker(Branching):
         smaller = shrink(graph)
         self.shrunk = smaller if smaller is not None and smaller.graph.num_vars < graph.num_vars else None
         ascent = plain if self.shrunk is None else VariableAscent(compile(self.shrunk.graph))
-        super().__init__(ascent, Stall(PLAIN_STALL_SWEEPS, share_of_gap=LEAST_FALL), gap, clock)
+        super().__init__(ascent, Stall(STALL_SWEEPS, share_of_gap=LEAST_FALL), gap, clock)
         self.bound = np.inf  # the lowest bound of all searches
         self.history: list[tuple[float, float]] = []  # the seconds and the bound after each turn
         self.known_sweeps = 0  # the sweeps of the ascent at the last turn

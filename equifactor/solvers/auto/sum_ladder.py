@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from equifactor.base.budget import Budget, Refusal
+from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
 from equifactor.kernels.compile_costs import can_compile, seconds_to_compile
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solving.solver import SolveContext, Solver
 
-# A sum starts if its estimate is at most this many times its time, since zeros may make it faster. Chosen by hand.
-_ACCEPTED_OVERRUN = 4.0
 _GOOD_ERROR = 5e-4  # The standard error of marginals below which nothing else is run. Chosen by hand.
 # The share of the time left for regions: the sampler after them gains more from time. Chosen by hand.
 _REGION_SHARE = 0.15
@@ -118,7 +116,7 @@ class SumLadder:
         clock, budget = self.context.clock, Budget(self.context.clock)
         begin, within = clock.seconds, CUTSET_SHARE * clock.left
         cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed, within)
-        if budget.time_for(seconds_of(cut, self.task)) > _ACCEPTED_OVERRUN * within:
+        if budget.time_for(seconds_of(cut, self.task)) > ACCEPTED_OVERRUN * within:
             return None
         found = sum_all(reduced, cut, self.task, self.context, within)
         if isinstance(found, Refusal):

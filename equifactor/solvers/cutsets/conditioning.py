@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import CALL_SECONDS, FLOAT_BYTES, GIB, Budget, Refusal, Seconds
+from equifactor.base.budget import ACCEPTED_OVERRUN, CALL_SECONDS, FLOAT_BYTES, GIB, Budget, Refusal, Seconds
 from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -35,8 +35,6 @@ _NOISE = 0.3  # log2 of the largest factor that changes the price of a variable,
 _LEAST_TRIES = 3  # Cutsets after which the choice may end early because all take too long. Chosen by hand.
 _TOO_LONG = 16.0  # The choice ends early if the best cutset takes this many times the time allowed. Chosen by hand.
 _MOST_STATES = 2**22  # States of a cutset, at most: the sum at each state is kept, 32 MiB.
-# A sum starts if its estimate is at most this many times the time left, since it is rough. Chosen by hand.
-_ACCEPTED_OVERRUN = 2.0
 _SUMS_SHARE = 0.75  # The share of the time for all sums, if marginals follow. Chosen by hand.
 # The share of the time of `auto` and `blocks` in which a sum must end by its pace at the beginning. Chosen by hand.
 CUTSET_SHARE = 0.8
@@ -69,11 +67,9 @@ class Conditioning(GraphSolver):
         if context.clock.stopped:
             return Estimate(status=context.clock.status or Status.TIME_LIMIT)
         budget = Budget(context.clock)
-        nested = best_cutset(
-            reduced.graph, self.memory_limit, task, context.seed, _ACCEPTED_OVERRUN * context.clock.left
-        )
+        nested = best_cutset(reduced.graph, self.memory_limit, task, context.seed, context.clock.left)
         seconds = seconds_of(nested, task)
-        if not budget.worth_starting(seconds, _ACCEPTED_OVERRUN) or math.isinf(seconds):
+        if not budget.worth_starting(seconds, ACCEPTED_OVERRUN) or math.isinf(seconds):
             size = format_bytes(FLOAT_BYTES * nested.cut.kept)
             cost = f"more than {size}" if math.isinf(seconds) else f"about {seconds:.2g} s and {size}"
             return Estimate(

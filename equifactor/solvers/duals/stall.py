@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections import deque
 
+STALL_SWEEPS = 20  # Sweeps over which the fall of a bound without cycles is measured. Chosen by hand.
+LEAST_FALL = 1e-3  # The share of the gap by which a bound must fall, or it has stalled. Chosen by hand.
+
 
 class Stall:
     """The bounds of the last sweeps, and the decision whether they still fall.

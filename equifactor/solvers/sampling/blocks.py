@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import Budget, Refusal, Seconds
+from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal, Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.cutset_log_z import LogZ
     from equifactor.solvers.sampling.running_batches import Findings
 
-# A sum starts if its estimate is below this many times the time, since zeros may make it faster. Chosen by hand.
-_ACCEPTED_OVERRUN = 10.0
 _UPDATES = 1500  # Blocks are sized so that this many can be drawn in the time. Chosen by hand.
 _LEAST_UPDATES = 300  # In a large graph this many are enough, so that blocks are not too small. Chosen by hand.
 _FAIR_ENTRIES = 256.0  # Entries per variable up to which fewer draws are accepted for larger blocks. Chosen by hand.
@@ -76,7 +74,7 @@ class BlockSampling(GraphSolver):
         time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
         if self.enumerate or not reduced.graph.num_vars:
             cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
-            if Budget(context.clock).time_for(seconds_of(cut, task)) < _ACCEPTED_OVERRUN * time:
+            if Budget(context.clock).time_for(seconds_of(cut, task)) < ACCEPTED_OVERRUN * time:
                 found = sum_all(reduced, cut, task, context, CUTSET_SHARE * time)
                 if not isinstance(found, Refusal):
                     return found
