@@ -134,6 +134,9 @@ RUNS = {
     "auto, MAP": Run("auto", "MAP", (*_BEST, *_PUBLIC_BEST), 0.15, gap=True, seeds=2),
     "auto, MAP of kinds": Run("auto", "MAP", _KINDS, 0.15, gap=True),
     "mini-buckets": Run("mini-buckets(memory_limit=1e-4)", "PR", _SUMS, gap=True),
+    "mini-buckets, splits": Run(
+        "mini-buckets(memory_limit=1e-6)", "PR", ("small grid", "pairs", "small formula"), 0.3, gap=True
+    ),
     "conditioning": Run("conditioning(memory_limit=3e-5)", "MAR", ("small grid", *_SUMS[2:]), 0.5),
     "conditioning, cut short": Run("conditioning(memory_limit=1e-5)", "MAR", ("pairs", "wide tables"), 0.1),
     "srmp": Run("srmp(iterations=300)", "MAP", (*_BEST[2:], *_KINDS[:3]), 0.5, gap=True),
@@ -166,10 +169,12 @@ EXERCISES = {
     "auto.ladder_answers": ("auto", "auto on public models"),
     "auto.sum": ("auto", "auto on public models", "auto, ln Z"),
     "bounds": ("mini-buckets",),
+    "bounds.block_field": ("mini-buckets, splits",),
+    "bounds.lower_side": ("mini-buckets", "mini-buckets, splits"),
     "cutsets": ("conditioning", "conditioning, cut short"),
     "duals": ("srmp", "mplp"),
     "duals.cycle_ascent": ("srmp with cycles",),
-    "duals.stall": ("srmp with cycles",),
+    "duals.dual_solvers": ("srmp", "mplp", "srmp with cycles"),
     "elimination": ("exact", "exact, MAP"),
     "messages.bp": ("bp",),
     "messages.meanfield": ("meanfield",),

@@ -40,7 +40,8 @@ _NATIVE_SHARE = 0.4  # The share of the time for search on structured factors, i
 _MESSAGE_SHARE = 0.3  # The share of the time for message passing and the network, before slower solvers. By hand.
 _POSSIBLE_SHARE = 0.3  # The share of the time to find a possible assignment of a formula, or to refute it. By hand.
 SEARCH = "search"  # The family of kernels of the portfolio for MAP.
-_UNLIMITED = 60.0  # Reference seconds that exact may take if there is no deadline. Chosen by hand.
+# Reference seconds that exact may take if there is no deadline: a minute, for which people still wait.
+_UNLIMITED = 60.0
 
 
 @register("auto")

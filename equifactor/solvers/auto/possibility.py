@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.auto.ladder_answers import LadderAnswer
     from equifactor.solving.estimate import Estimate
 
-_MOST_PARITIES = 4096  # Hard parities up to which their equations are solved: 0.2 s in Python integers. By hand.
+_MOST_PARITIES = 4096  # Hard parities up to which their equations are solved: 0.2 s in Python integers.
 _UNPROVEN = "No possible assignment was found. There may not be one, and then ln Z is -inf."
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _BP_SHARE = 0.5  # The share of the time left for BP if the network may need the rest. Chosen by hand.
 _BYTES = 2500  # Bytes that the network needs for an edge state. Estimated from the sizes of its tensors.
-_MEMORY = 4 * GIB  # Bytes that the network may use. Chosen by hand.
+_MEMORY = 4 * GIB  # Bytes that the network may use, as many as `exact` by default.
 
 
 def bp_tries() -> tuple[BeliefPropagation, ...]:

@@ -13,7 +13,9 @@ from equifactor.solvers.cutsets.cutset_levels import LevelArrays
 from equifactor.solvers.elimination.elimination_kernels import collect_inside, distribute_inside
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
 
-PASS_ENTRIES = 10  # The fixed cost of a pass, in table entries for each variable of the model. Chosen by hand.
+# The fixed cost of a pass, in table entries for each variable of the model. It only decides when a call returns to look
+# at the clock.
+PASS_ENTRIES = 10
 
 
 @inlined
