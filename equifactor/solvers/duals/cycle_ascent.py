@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 # Most variables of a cycle in the first searches: short cycles need the fewest triplets. Halved or doubled: gap within
-# 50 %, CPU halved -13 %.
+# 50 %, CPU halved -12 %.
 _FIRST_LENGTH = 4
 _LAST_LENGTH = 24  # Most variables of a cycle in the last searches. Halved or doubled: gap within 75 %.
 _VISITS = 4000  # Most nodes that one search for a cycle visits. Halved or doubled: gap within 50 %.

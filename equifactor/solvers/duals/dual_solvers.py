@@ -32,13 +32,12 @@ _FIRST_DECODING = 10
 # graphs, or as 3 to 6 sweeps with cycles. Sweeps are counted, and not seconds, so that a call can be repeated.
 _DECODING_INTERVAL = 64
 _DECODING_INTERVAL_WITH_CYCLES = 10
-# Decodings in random orders when the bound has stalled. Halved or doubled: gap within 30 %, CPU halved -13 % (mplp),
-# CPU doubled +24 % (srmp), +21 % (mplp).
+# Decodings in random orders when the bound has stalled. Halved: CPU -14 %; doubled: CPU +20 %; gap within 30 %.
 _RANDOM_DECODINGS = 10
-# Sweeps over which the bound must fall by the tolerance. Halved or doubled: gap within 50 %, CPU within 50 %.
+# Sweeps over which the bound must fall by the tolerance. Halved or doubled: gap within 30 %, CPU within 20 %.
 _PATIENCE = 10
 # The same number of sweeps with cycles: the bound may fall slowly until new cycles are found. Halved or doubled: gap
-# within 50 %, CPU within 30 %.
+# within 5 %.
 _PATIENCE_WITH_CYCLES = 200
 
 

