@@ -31,9 +31,10 @@ _GAIN = 1e-4  # Nats; a field that gains less in a sweep has settled. Halved or 
 _SIZE_SHARE = 0.25  # The share of the time left that a new size may take. Halved or doubled: gap within 20 %.
 # Searches after which a model without a possible assignment is abandoned. Halved or doubled: gap within 15 %.
 _MOST_SEARCHES = 10
-_PATIENCE = 5  # Searches in a row without a better assignment before the best field is split. Chosen by hand.
+# Searches in a row without a better assignment before the best field is split. Halved or doubled: gap within 10 %.
+_PATIENCE = 5
 _MOST_SPLITS = 1000  # Splits of a field, at most. Halved or doubled: gap within 20 %.
-_REVIEW = 16  # Splits after which their gain is compared with `_GAIN`. Chosen by hand.
+_REVIEW = 16  # Splits after which their gain is compared with `_GAIN`. Halved or doubled: gap within 10 %.
 
 
 class _BestField(NamedTuple):
