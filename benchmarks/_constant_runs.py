@@ -166,7 +166,7 @@ EXERCISES = {
     "auto.native_search": ("auto, MAP of kinds",),
     "auto.possibility": ("auto, MAP of kinds",),
     "auto.table_forms": ("auto, MAP of kinds",),
-    "auto.ladder_answers": ("auto", "auto on public models"),
+    "auto.ladder_answers": ("auto", "auto on public models", "auto, ln Z"),
     "auto.sum": ("auto", "auto on public models", "auto, ln Z"),
     "bounds": ("mini-buckets",),
     "bounds.block_field": ("mini-buckets, splits",),

