@@ -33,9 +33,6 @@ _WAY_DOWN = 1.9
 # the same answers, CPU within 10 %.
 _CHOICE_SHARE = 0.2
 _TRIES = 64  # Cutsets that are compared at most. Halved or doubled: the same answers, CPU within 15 %.
-# Cutsets are compared for at most this share of the time that the best one takes. Halved or doubled: the same answers,
-# CPU within 15 %.
-_TRIES_SHARE = 0.08
 # log2 of the largest factor that changes the price of a variable, to make cutsets differ. Halved or doubled: the same
 # answers, CPU within 20 %.
 _NOISE = 0.3
@@ -51,7 +48,8 @@ _SUMS_SHARE = 0.75
 # The share of the time of `auto` and `blocks` in which a sum must end by its pace at the beginning. Halved or doubled:
 # error of both within 15 %.
 CUTSET_SHARE = 0.8
-# The share of the time whose pace decides whether a sum goes on. Halved or doubled: the same answers, CPU within 15 %.
+# Cutsets are compared for at most this share of the time that the best one takes, and after this share of its time the
+# pace of a sum decides whether it goes on. Halved or doubled: the same answers, CPU within 15 %.
 _TRIAL_SHARE = 0.08
 # The memory of the pass down over that of the messages. Halved or doubled: the same answers, CPU within 20 %.
 _SCRATCH = 1.3
@@ -135,7 +133,7 @@ def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seco
         if best is None or seconds < least:
             best, least = nested, seconds
         too_long = n >= _LEAST_TRIES and least > _TOO_LONG * most_seconds
-        if not cut.is_cut.any() or clock.seconds > _TRIES_SHARE * least or too_long or late(_CHOICE_SHARE / 2):
+        if not cut.is_cut.any() or clock.seconds > _TRIAL_SHARE * least or too_long or late(_CHOICE_SHARE / 2):
             break
     assert best is not None
     return best

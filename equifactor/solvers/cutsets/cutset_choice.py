@@ -9,16 +9,13 @@ import numpy as np
 
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
-from equifactor.solvers.elimination.orders import MOST_BITS, Order, PlanningLimits, best_order
+from equifactor.solvers.elimination.orders import FEW_TRIES, MOST_BITS, Order, PlanningLimits, best_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
-# Orders compared each time the cutset grows; few are enough, as it grows many times. Halved or doubled: the same
-# answers, CPU within 20 %.
-_TRIES = 4
 # The planning effort for each order; see `PlanningLimits`. Halved or doubled: the same answers, CPU within 20 %.
 _EFFORT = 0.3
 # The price divisor of a variable that was cut before: below any ratio of prices, so that it is cut again only if
@@ -89,7 +86,7 @@ def cut_to_fit(
     while True:
         hurry = haste is not None and haste()
         block, variables = without_variables(structure, is_cut)
-        order = best_order(block, PlanningLimits(tries=1 if hurry else _TRIES, effort=_EFFORT), seed)
+        order = best_order(block, PlanningLimits(tries=1 if hurry else FEW_TRIES, effort=_EFFORT), seed)
         assert isinstance(order, Order)  # Without limits there is always an order.
         entries, kept = sizes_of(block, order)
         fits = entries <= limits.entries and kept <= limits.kept

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 
 MOST_BITS = 500.0  # Larger tables are all equally impossible, and powers of two and their products stay finite.
+# Orders tried where many graphs are planned: cutsets while they grow, balls of `loop-bp`. Halved or doubled: CPU of
+# `conditioning` within 20 %, error of `loop-bp` within 50 %.
+FEW_TRIES = 4
 BITS_ROUNDING = 1e-9  # The rounding of sums of bits that is allowed: 1e6 times that of a sum of 30 bits.
 _GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.
 

@@ -11,7 +11,7 @@ from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import picked, ptr_of
 from equifactor.solvers.elimination.eliminate import sum_out
-from equifactor.solvers.elimination.orders import NoOrder, PlanningLimits, best_order
+from equifactor.solvers.elimination.orders import FEW_TRIES, NoOrder, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ _FIRST_CHECK = 32
 # The change, in probability, above which rounds end: longer loops then help more. Halved or doubled: error within 15 %.
 _WILD = 0.3
 _LAST_CHECK = 128  # Rounds after which a change above `_WILD` ends the rounds. Halved or doubled: error within 20 %.
-# Orders tried for each length: balls are small, and the first order is seldom far from the best. Halved or doubled:
-# error within 50 %.
-_TRIES = 4
 
 
 class LoopyPart(NamedTuple):
@@ -190,7 +187,7 @@ def _side_by_side(
     bits = np.log2(card)
     size = np.round(np.exp2(np.add.reduceat(bits[scopes], ptr[:-1]))).astype(np.int64) if len(number) else ptr[:0]
     structure = Structure.trusted(card, ptr, scopes, ptr_of(size))
-    order = best_order(structure, PlanningLimits(tries=_TRIES, kept=entries, message=entries))
+    order = best_order(structure, PlanningLimits(tries=FEW_TRIES, kept=entries, message=entries))
     if isinstance(order, NoOrder):
         return None
     running = np.concatenate(([0.0], np.cumsum(bits[order.variables][order.separators])))
