@@ -36,7 +36,9 @@ _LEAST_TRIAL = 8
 # 15 %.
 _LEAST_START = 2, 0.5
 _PART = 10  # Iterations between two turns of the lower bound. Halved or doubled: gap within 15 %.
-_PART_SHARE = 0.1  # The share of the time left that these iterations may take. Halved or doubled: gap within 15 %.
+# The share of the time left for the iterations between two turns of the lower bound. Halved or doubled: gap within
+# 15 %.
+_PART_SHARE = 0.1
 _ROUND = 120  # Iterations at each size, which bring most of the gain. Halved or doubled: gap within 20 %.
 _ENTRY_BYTES = 4  # Bytes of a cluster entry: its probability is a float32.
 _MESSAGE_BYTES = 20  # Bytes of a message entry: value and gradient in float64, entropy in float32.

@@ -23,7 +23,9 @@ _EFFORT = 0.3
 _REUSE_PRICE = 1e-9
 # A new order is made after 1/8 of the variables that an order asks for. Measured: 1/2 cuts twice as many variables.
 _STEP = 8
-_HASTY_STEP = 2  # The same if time is short. Halved or doubled: the same answers, CPU within 15 %.
+# If time is short, a new order is made after 1/2 of the variables that an order asks for. Halved or doubled: the same
+# answers, CPU within 15 %.
+_HASTY_STEP = 2
 # An order asks for fewer than this many times the bits that are cut in the end. Halved or doubled: the same answers,
 # CPU within 15 %.
 _OVERSTATED = 8.0

@@ -36,8 +36,8 @@ _DECODING_INTERVAL_WITH_CYCLES = 10
 _RANDOM_DECODINGS = 10
 # Sweeps over which the bound must fall by the tolerance. Halved or doubled: gap within 30 %, CPU within 20 %.
 _PATIENCE = 10
-# The same number of sweeps with cycles: the bound may fall slowly until new cycles are found. Halved or doubled: gap
-# within 5 %.
+# Sweeps over which a bound with cycles must fall by the tolerance: it may fall slowly until new cycles are found.
+# Halved or doubled: gap within 5 %.
 _PATIENCE_WITH_CYCLES = 200
 
 

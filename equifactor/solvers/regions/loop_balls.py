@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.regions.agreement import Rounds
 
-# Certainty that builds up around loops changes like 1/n, and more damping would only delay it. The share of its value
-# at half as many rounds to which the change must fall, or damping rises. Halved or doubled: error within 15 %.
+# The share of its value at half as many rounds to which the change must fall, or damping rises. Certainty that builds
+# up around loops changes like 1/n, and more damping would only delay it. Halved or doubled: error within 15 %.
 _FALL = 0.7
 # The rise of the damping if the change has not fallen enough. Halved or doubled: error within 15 %.
 _DAMPING_STEP = 0.2

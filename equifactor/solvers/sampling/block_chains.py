@@ -31,8 +31,9 @@ _FLOORS = -3.0, -50.0
 _LEAST_WARMING = 5  # Sweeps of annealing at least. Halved: within 10 %; doubled: error +22 %.
 # States that each chain adds to the pool of jumps before annealing. Halved or doubled: error within 15 %.
 _QUENCHES = 3
-_QUENCH_SWEEPS = 2  # Sweeps from a random state to one of them. Halved or doubled: error within 15 %.
-_QUENCH_SHARE = 0.3  # The share of the time for starts in which they are made. Halved or doubled: error within 15 %.
+_QUENCH_SWEEPS = 2  # Sweeps from a random state to a state of the pool of jumps. Halved or doubled: error within 15 %.
+# The share of the time for starts in which the pool of jumps is filled. Halved or doubled: error within 15 %.
+_QUENCH_SHARE = 0.3
 # The least share of an independent draw that a sweep of small blocks is worth. Halved or doubled: error within 20 %.
 _LEAST_FRESH = 0.25
 # Repetitions of annealing at most, if all chains end at states of probability zero. Halved or doubled: error within
