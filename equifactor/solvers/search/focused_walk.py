@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from equifactor.factors.move_model import MoveModel
 
 _TRIALS = 50_000  # Most changes that a phase tries: about 10 ms, below `CALL_SECONDS`.
-# Most changes per variable that a phase tries, for small graphs. Halved or doubled: error within 50 %.
+# Most changes per variable that a phase tries, for small graphs. Halved or doubled: error within 30 %.
 _TRIALS_PER_VARIABLE = 200
 # The probability of accepting one more zero, for factors of 0, 1, .. variables. Clauses left on two formulas of 10,000
 # variables each, 3-SAT at a ratio of 4.2 after 8 million moves: 9 and 12 with 0.27, 11 and 8 with 0.30, 4 and 9 with

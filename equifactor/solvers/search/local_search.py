@@ -49,20 +49,20 @@ START_PHASES = 30
 START_SHARE = 0.1
 # Table entries per variable state that a phase reads on small graphs. Halved or doubled: error within 30 %.
 _WORK_PER_STATE = 3_000
-# Smallest and largest number of variables of a region. Halved or doubled: error within 50 %.
+# Smallest and largest number of variables of a region. Halved or doubled: error within 30 %.
 _SMALLEST_REGION, _LARGEST_REGION = 30, 400
 _BLOCKS = 80  # Trees per region; 20 to 160 were measured on grids of 400 to 6,400 variables.
 # The largest noise, as a multiple of the median cost of the best change of a variable. Halved or doubled: error within
 # 50 %.
 _HEAT = 1.5
-_LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Halved or doubled: error within 50 %.
+_LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Halved or doubled: error within 30 %.
 # Parts of a tabu phase: small models are solved by many short walks. A walk starts again after this many parts without
-# a better assignment. Halved or doubled: error within 50 %.
+# a better assignment. Halved or doubled: error within 30 %.
 _STINTS = 5
 # An annealed rover starts again when its regions have covered the graph this many times in vain. Halved or doubled:
-# error within 50 %.
+# error within 20 %.
 _ROUNDS = 3
-# Phases after which the keeper's sums are recomputed, to remove rounding. Halved or doubled: error within 75 %.
+# Phases after which the keeper's sums are recomputed, to remove rounding. Halved or doubled: error within 50 %.
 _REFRESH = 16
 # After a tabu move a variable rests for a number of moves between these two shares of the number of variables; None
 # anneals instead. Long rests find the best known assignments of fully connected models where short rests do not, and
@@ -73,7 +73,7 @@ _KEPT = 0.0, 0.5, 0.8, 0.95
 # Focused phases without fewer zeros after which the other phases get every second turn. Halved or doubled: error within
 # 30 %.
 _FOCUS_PATIENCE = 100
-# Most phases without success before a search stops, if nothing else limits it. Halved or doubled: error within 50 %.
+# Most phases without success before a search stops, if nothing else limits it. Halved or doubled: error within 30 %.
 _PATIENCE = 1500
 
 
