@@ -59,8 +59,8 @@ _LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many
 # Parts of a tabu phase: small models are solved by many short walks. A walk starts again after this many parts without
 # a better assignment. Halved or doubled: error within 30 %.
 _STINTS = 5
-# An annealed rover starts again when its regions have covered the graph this many times in vain. Halved or doubled:
-# error within 20 %.
+# An annealed rover starts again when its regions have covered the graph this many times without success. Halved or
+# doubled: error within 20 %.
 _ROUNDS = 3
 # Phases after which the keeper's sums are recomputed, to remove rounding. Halved or doubled: error within 50 %.
 _REFRESH = 16
