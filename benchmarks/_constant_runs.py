@@ -14,6 +14,7 @@ import numpy as np
 
 import equifactor as ef
 from benchmarks.coverage import pairs, structured, wide, zeros
+from equifactor.base.clock import Compiling
 
 _g = ef.generators
 MODELS: dict[str, Callable[[int], ef.FactorGraph]] = {
@@ -29,8 +30,8 @@ MODELS: dict[str, Callable[[int], ef.FactorGraph]] = {
     "wide tables": lambda s: wide(np.random.default_rng(s), 70),
     "noisy-or": lambda s: _g.noisy_or_network(30, 60, observed=0.5, seed=s),
     "code": lambda s: _g.ldpc(96, 48, seed=s),
-    "formula": lambda s: _g.random_ksat(400, 1640, seed=s),
-    "small formula": lambda s: _g.random_ksat(40, 160, seed=s),
+    "formula": lambda s: _g.random_ksat(400, 4.1, seed=s),
+    "small formula": lambda s: _g.random_ksat(24, 3.2, seed=s),
     "tree": lambda s: _g.random_tree(60, seed=s),
 }
 _SUMS = "grid", "Potts", "pairs", "zeros", "kinds", "wide tables"
@@ -41,6 +42,7 @@ _KINDS = "noisy-or", "code", "formula", "small formula"
 # of names, counted from 0. Those at odd places stay for tests of what was chosen.
 _PUBLIC_SUMS = "MAR/DBN_16", "MAR/ObjectDetection_13", "MAR/linkage_21", "MAR/Promedus_17"
 _PUBLIC_BEST = "Grids/grid20x20.f10.wrap", "Protein/pdb1mjc", "Promedas/or_chain_113.fg"
+_DRAWS = 400  # Draws of `ef.sample`.
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Run:
 
     Attributes:
         spec: the text form of the solver.
-        task: the task.
+        task: the task, or "draws" for the marginals of `ef.sample`.
         models: the names of the models.
         seconds: the time limit in CPU seconds; None for no limit.
         gap: whether the result is the distance of the bounds, or of the bound from the score, and not the error.
@@ -61,20 +63,41 @@ class Run:
     models: tuple[str, ...]
     seconds: float | None = 0.1
     gap: bool = False
-    seeds: int = 2
+    seeds: int = 4
 
-    def answers(self, times: float) -> np.ndarray:
-        """Return the result and the CPU seconds [N, 2] on N models. The result is infinite without an answer."""
-        seeds, public = max(1, int(times * self.seeds)), "EQUIFACTOR_DATA" in os.environ
-        cases = [(m, s) for m in self.models for s in range(seeds) if "/" not in m or public]
-        return np.array([self.answer(*case) for case in cases])
+    @property
+    def unit(self) -> str:
+        """What the result is."""
+        if self.gap:
+            return "nats between the bounds"
+        return "mean total variation" if self.task in ("MAR", "draws") else "nats of error"
+
+    @property
+    def floor(self) -> float:
+        """The result that better ones count as: searches end at the optimum, or some tenths of a nat below it."""
+        return 0.1 if self.task == "MAP" and not self.gap else 1e-3
+
+    def cases(self, seeds: int) -> list[tuple[str, int]]:
+        """Return the models, each with this many seeds; public models have one."""
+        public = "EQUIFACTOR_DATA" in os.environ
+        return [(m, s) for s in range(seeds) for m in self.models if "/" not in m or (public and s == 0)]
+
+    def known(self, model: str, seed: int) -> tuple[ef.FactorGraph, Any]:
+        """Return a model, and the right answer where the run needs it."""
+        task = "gap" if self.gap else "MAR" if self.task == "draws" else self.task
+        return known(model, 0 if "/" in model else seed, task)
 
     def answer(self, model: str, seed: int) -> tuple[float, float]:
         """Return the result on one model, and its CPU seconds."""
-        graph, want = known(model, 0 if "/" in model else seed, "gap" if self.gap else self.task)
-        start = time.process_time()
+        graph, want = self.known(model, seed)
+        start, compiled = time.process_time(), Compiling.cpu
+        if self.task == "draws":
+            states = ef.sample(graph, _DRAWS, solver=self.spec, seed=seed).states
+            seconds = time.process_time() - start - (Compiling.cpu - compiled)
+            counts = np.bincount((graph.structure.state_ptr[:-1] + states).ravel(), minlength=len(want))
+            return float(np.abs(counts / _DRAWS - want).sum() / 2 / graph.num_vars), seconds
         got = ef.solve(graph, self.task, self.spec, time_limit=self.seconds, seed=seed)
-        seconds = time.process_time() - start
+        seconds = time.process_time() - start - (Compiling.cpu - compiled)
         if self.gap:
             low = got.lower_bound if self.task == "PR" else getattr(got, "log_score", None)
             off = math.inf if low is None or got.upper_bound is None else got.upper_bound - low
@@ -104,14 +127,18 @@ def known(model: str, seed: int, task: str) -> tuple[ef.FactorGraph, Any]:
 
 
 RUNS = {
-    "auto": Run("auto(memory_limit=1e-5)", "MAR", _SUMS),
+    "auto": Run("auto(memory_limit=1e-5)", "MAR", _SUMS, 0.3),
     "auto on public models": Run("auto", "MAR", _PUBLIC_SUMS, 0.3, seeds=1),
-    "auto, ln Z": Run("auto(memory_limit=1e-5)", "PR", _SUMS),
+    "auto, ln Z": Run("auto(memory_limit=1e-5)", "PR", _SUMS, 0.3),
     "auto, exact": Run("auto", "MAR", _SMALL, None),
-    "auto, MAP": Run("auto", "MAP", (*_BEST, *_PUBLIC_BEST), 0.15, gap=True, seeds=1),
+    "auto, MAP": Run("auto", "MAP", (*_BEST, *_PUBLIC_BEST), 0.15, gap=True, seeds=2),
     "auto, MAP of kinds": Run("auto", "MAP", _KINDS, 0.15, gap=True),
     "mini-buckets": Run("mini-buckets(memory_limit=1e-4)", "PR", _SUMS, gap=True),
-    "conditioning": Run("conditioning(memory_limit=1e-6)", "MAR", ("small grid", "Potts", "zeros", "kinds"), 0.5),
+    "mini-buckets, splits": Run(
+        "mini-buckets(memory_limit=1e-6)", "PR", ("small grid", "pairs", "small formula"), 0.3, gap=True
+    ),
+    "conditioning": Run("conditioning(memory_limit=3e-5)", "MAR", ("small grid", *_SUMS[2:]), 0.5),
+    "conditioning, cut short": Run("conditioning(memory_limit=1e-5)", "MAR", ("pairs", "wide tables"), 0.1),
     "srmp": Run("srmp(iterations=300)", "MAP", (*_BEST[2:], *_KINDS[:3]), 0.5, gap=True),
     "mplp": Run("mplp(iterations=300)", "MAP", (*_BEST[2:], *_KINDS[:3]), 0.5, gap=True),
     "srmp with cycles": Run("srmp(cycles=true)", "MAP", ("small grid", *_BEST), gap=True),
@@ -122,12 +149,13 @@ RUNS = {
     "meanfield": Run("meanfield", "PR", ("small grid", *_SUMS[1:]), None),
     "regions": Run("regions(memory_limit=1e-4, start=4)", "MAR", _SUMS),
     "loop-bp": Run("loop-bp", "MAR", _SUMS),
-    "blocks": Run("blocks(enumerate=false, memory_limit=1e-5)", "MAR", ("small grid", *_SUMS[1:]), seeds=3),
-    "blocks, ln Z": Run("blocks(enumerate=false, memory_limit=1e-5)", "PR", ("small grid", *_SUMS[1:]), seeds=3),
+    "blocks": Run("blocks(enumerate=false, memory_limit=1e-5)", "MAR", ("small grid", *_SUMS[1:])),
+    "blocks, ln Z": Run("blocks(enumerate=false, memory_limit=1e-5)", "PR", ("small grid", *_SUMS[1:])),
+    "blocks, draws": Run("blocks", "draws", ("small grid", *_SUMS[1:]), None),
     "gibbs": Run("gibbs", "MAR", _SUMS),
-    "beam": Run("beam", "MAP", (*_BEST, "small formula")),
+    "beam": Run("beam", "MAP", (*_BEST, "small formula"), seeds=2),
     "branch": Run("branch", "MAP", (*_BEST, "small grid"), gap=True),
-    "local-search": Run("local-search", "MAP", (*_BEST, *_KINDS)),
+    "local-search": Run("local-search", "MAP", (*_BEST, *_KINDS), seeds=2),
 }
 
 # The runs of each module, by the longest beginning of its name below `equifactor.solvers`.
@@ -138,13 +166,15 @@ EXERCISES = {
     "auto.native_search": ("auto, MAP of kinds",),
     "auto.possibility": ("auto, MAP of kinds",),
     "auto.table_forms": ("auto, MAP of kinds",),
-    "auto.ladder_answers": ("auto", "auto on public models"),
+    "auto.ladder_answers": ("auto", "auto on public models", "auto, ln Z"),
     "auto.sum": ("auto", "auto on public models", "auto, ln Z"),
     "bounds": ("mini-buckets",),
-    "cutsets": ("conditioning",),
+    "bounds.block_field": ("mini-buckets, splits",),
+    "bounds.lower_side": ("mini-buckets", "mini-buckets, splits"),
+    "cutsets": ("conditioning", "conditioning, cut short"),
     "duals": ("srmp", "mplp"),
     "duals.cycle_ascent": ("srmp with cycles",),
-    "duals.stall": ("srmp with cycles",),
+    "duals.dual_solvers": ("srmp", "mplp", "srmp with cycles"),
     "elimination": ("exact", "exact, MAP"),
     "messages.bp": ("bp",),
     "messages.meanfield": ("meanfield",),
@@ -152,6 +182,7 @@ EXERCISES = {
     "regions": ("regions",),
     "regions.loop": ("loop-bp",),
     "sampling": ("blocks",),
+    "sampling.block_draws": ("blocks, draws",),
     "sampling.cutset_log_z": ("blocks, ln Z",),
     "sampling.gibbs": ("gibbs",),
     "sampling.chain_driver": ("blocks", "gibbs"),

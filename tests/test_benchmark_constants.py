@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from benchmarks._constant_runs import EXERCISES, RUNS, runs_of
-from benchmarks.constants import change, choices, is_compiled, scaled, set_constant
-from equifactor.solvers.regions import loop_bp_kernels
-from equifactor.solvers.sampling import blocks, chain_driver, diagnostics
+from benchmarks.constants import choices, drawn_levels, fitted, home, is_compiled, is_read, scaled, set_constant
+from equifactor.solvers.sampling import chain_driver, diagnostics
 
 
 @pytest.mark.parametrize(
@@ -21,9 +20,9 @@ def test_whole_numbers_stay_whole_and_shares_below_one(value: object, half: obje
 
 
 def test_a_constant_is_found_by_its_name_and_by_its_folder() -> None:
-    assert list(choices("sampling.blocks._COVERS")) == [("sampling.blocks", "_COVERS")]
-    assert ("sampling.blocks", "_COVERS") in list(choices("sampling"))
-    assert not any(name == "_STUDENT" for _, name in choices("sampling"))  # quantiles are facts
+    assert list(choices("sampling.blocks._COVERS")) == ["sampling.blocks._COVERS"]
+    assert "sampling.blocks._COVERS" in list(choices("sampling"))
+    assert not any(name.endswith("._STUDENT") for name in choices("sampling"))  # quantiles are facts
 
 
 def test_every_module_of_the_table_has_a_run() -> None:
@@ -34,23 +33,55 @@ def test_every_module_of_the_table_has_a_run() -> None:
 
 def test_a_constant_is_set_where_it_was_imported() -> None:
     before = diagnostics.R_HAT_LIMIT
-    set_constant(diagnostics, "R_HAT_LIMIT", 2.0)
+    set_constant("sampling.diagnostics.R_HAT_LIMIT", 2.0)
     try:
         assert vars(chain_driver)["R_HAT_LIMIT"] == 2.0
     finally:
-        set_constant(diagnostics, "R_HAT_LIMIT", before)
+        set_constant("sampling.diagnostics.R_HAT_LIMIT", before)
     assert vars(chain_driver)["R_HAT_LIMIT"] == before
 
 
 def test_constants_of_kernels_are_known() -> None:
-    assert is_compiled("_WIDE", loop_bp_kernels)
-    assert not is_compiled("_COVERS", blocks)
+    for constant in ("regions.loop_bp_kernels._WIDE", "sampling.blocks._COVERS"):
+        home(constant)
+    assert is_compiled("regions.loop_bp_kernels._WIDE")
+    assert not is_compiled("sampling.blocks._COVERS")
 
 
-def test_a_change_is_a_mean_log_ratio() -> None:
-    old = np.array([[1.0, 2.0, np.inf], [1.0, 2.0, np.inf]])
-    mean, spread = change(np.array([2.0, 4.0, np.inf]), old)
-    assert (mean, spread) == pytest.approx((np.log(2.0), 0.0))
-    assert change(np.array([1.0, np.inf, np.inf]), old) == (np.inf, 0.0)
-    assert change(np.array([1.0, 2.0, 3.0]), old) == (-np.inf, 0.0)
-    assert change(np.array([1e-9, 1e-7]), np.array([[1e-8, 1e-8]]), 1e-3) == (0.0, 0.0)
+def test_a_constant_is_read_by_the_functions_of_its_module() -> None:
+    def other() -> object:
+        return _COVERS  # type: ignore[name-defined]  # noqa: F821
+
+    module, _ = home("sampling.blocks._COVERS")
+    own = {code for code in vars(module.BlockSampling).values() if hasattr(code, "__code__")}
+    assert is_read("sampling.blocks._COVERS", {function.__code__ for function in own})
+    assert not is_read("sampling.blocks._COVERS", {other.__code__})
+
+
+def test_the_design_changes_a_quarter_each_way_and_repeats() -> None:
+    rows = [drawn_levels(["a", "b"], "gibbs", n, {"c": 1}) for n in range(400)]
+    assert rows[7] == drawn_levels(["a", "b"], "gibbs", 7, {"c": 1})
+    assert all(row["c"] == 1 for row in rows)
+    for level, share in ((-1, 0.25), (0, 0.5), (1, 0.25)):
+        assert np.mean([row["a"] == level for row in rows]) == pytest.approx(share, abs=0.1)
+    assert any(row["a"] != row["b"] for row in rows)
+
+
+def test_the_effects_of_constants_changed_together_are_separated() -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for n in range(400):
+        levels = drawn_levels(["a", "b"], "gibbs", n, {})
+        log = 0.5 * (levels["a"] == -1) - 0.2 * (levels["b"] == 1) + 0.1 * rng.standard_normal() + n % 3
+        rows.append({"case": str(n % 3), "levels": levels, "result": float(np.exp(log))})
+    found = fitted(rows, ["a", "b", "never changed"], "result")
+    assert set(found) == {("a", -1), ("a", 1), ("b", -1), ("b", 1)}
+    for key, effect in {("a", -1): 0.5, ("a", 1): 0.0, ("b", -1): 0.0, ("b", 1): -0.2}.items():
+        assert 0.005 < found[key][1] < 0.03
+        assert found[key][0] == pytest.approx(effect, abs=4 * found[key][1])
+
+
+def test_a_run_without_an_answer_counts_as_ten_times_the_worst() -> None:
+    rows = [{"case": "x", "levels": {"a": n % 2}, "result": np.inf if n % 2 else 1.0 + n % 3} for n in range(40)]
+    effect, _ = fitted(rows, ["a"], "result")["a", 1]
+    assert effect > np.log(10.0)

@@ -23,14 +23,20 @@ EPS: Final = 2.0**-52  # Twice the relative rounding error of one addition in fl
 OTHER_STEPS: Final = 8.0
 LARGEST_LOG: Final = 1e200  # Nats: sums of log entries of this size cannot overflow, however many there are.
 LEAST_LOG: Final = -745.0  # The log of the smallest positive float64.
-CALL_SECONDS: Final = 0.05  # Seconds that one call of a kernel aims for, so that Ctrl-C is noticed. Chosen by hand.
+# Seconds that one call of a kernel aims for: Ctrl-C and deadlines wait for its end. People notice 0.1 s.
+CALL_SECONDS: Final = 0.02
+
+# Sums and eliminations start if their estimate is at most this many times the time left: eliminations of square grids
+# take 0.25 to 0.8 of theirs, and zeros make sums faster. Of 32 sums over cutsets with 0.1 s, 21 have an answer if this
+# is halved, 30 as it is and 32 if it is doubled; the largest errors are then 3e-8, 3e-5 and 6e-3.
+ACCEPTED_OVERRUN: Final = 4.0
 
 _PROBE_ENTRIES = 2**13  # Entries of the probe that measures the machine: 64 KiB, which fit into every cache.
 _PROBE_REPEATS = 8  # Runs of the probe, of which the fastest counts: others may have been interrupted.
 # Seconds of one probe at speed 1: the fastest of 160 runs on an AMD EPYC, where elimination of square grids of 17 to 19
 # spins takes 0.25 to 0.8 of its estimate.
 _PROBE_SECONDS = 3.6e-5
-_SLOWEST, _FASTEST = 0.25, 4.0  # The range of measured speeds that is believed. Chosen by hand.
+_SLOWEST, _FASTEST = 0.25, 4.0  # The range of measured speeds that is believed: slower ones come from a busy machine.
 
 
 class Seconds:

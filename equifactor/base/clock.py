@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-_REPEAT = 0.2  # Seconds between two rings of an alarm. Chosen by hand.
+_REPEAT = 0.2  # Seconds between two rings of an alarm: an exception that got lost delays the end by this much.
 _LEAST_CPU = 0.01  # CPU seconds from which `Clock.crowding` is measured. Chosen by hand.
 
 

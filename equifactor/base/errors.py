@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import reprlib
 
-_MAX_TEXT = 1_600  # Characters of the text of an error at most. Chosen by hand.
+_MAX_TEXT = 1_600  # Characters of the text of an error at most: twenty lines of a terminal.
 
 
 class EquifactorError(Exception):

@@ -22,7 +22,7 @@ from equifactor.base.sources import file_limit, gibibytes, open_source
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-CHUNK = 2**20  # Bytes of text that `read_chunks` yields at a time. Chosen by hand.
+CHUNK = 2**20  # Bytes of text that `read_chunks` yields at a time: 1 MiB.
 # Bytes compressed at a time: xz needs 0.1 s for them, and Ctrl-C and alarms are handled between two pieces.
 _COMPRESSED_AT_ONCE = 2**17
 _MAX_PATH = 1_000  # Characters of a path that messages show at most. Chosen by hand.

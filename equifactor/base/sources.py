@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PIPE_LIMIT = 2**30
 # Milliseconds of waiting for a pipe before a log message explains the wait. Chosen by hand.
 _SILENT_WAIT = 1000
-_READ_SIZE = 2**20  # Bytes read from a pipe at a time. Chosen by hand.
+_READ_SIZE = 2**20  # Bytes read from a pipe at a time: 1 MiB.
 
 log = logging.getLogger("equifactor")
 

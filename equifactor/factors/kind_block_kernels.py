@@ -22,9 +22,7 @@ from equifactor.kernels.jit import FAST_OPTIONS, inlined
 # other value is the one variable of the block that the factor holds.
 FREE, FULL, SEEN = -1, -2, -3
 _QUEUED = 1 << 32  # This mark in `links` says that a variable waits although no arc leads to it.
-_WIDEST = (
-    64  # Forests and regions do not grow through factors of more variables: all would be neighbours. Chosen by hand.
-)
+_WIDEST = 64  # Forests and regions do not grow through factors of more variables: all of them would be neighbours.
 
 
 @inlined

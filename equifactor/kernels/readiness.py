@@ -12,11 +12,10 @@ import sys
 from typing import Literal
 
 from equifactor.base.clock import Clock
-from equifactor.kernels.compile_costs import load_seconds, seconds_to_compile
+from equifactor.kernels.compile_costs import COMPILE_SHARE, load_seconds, seconds_to_compile
 
 Family = Literal["elimination", "messages"]
 
-_COMPILE_SHARE = 0.3  # The share of the time left that kernels may take to compile. Chosen by hand.
 # The module that is loaded with the kernels of each family.
 _MODULES: dict[Family, str] = {
     "elimination": "equifactor.solvers.elimination.elimination_kernels",
@@ -63,4 +62,4 @@ def kernels_in_time(family: Family) -> bool:
     if left == math.inf or os.environ.get("EQUIFACTOR_PLAIN") == "0":
         return True
     is_loaded = "numba" in sys.modules or load_seconds() <= left
-    return is_loaded and seconds_to_compile(family) <= _COMPILE_SHARE * left
+    return is_loaded and seconds_to_compile(family) <= COMPILE_SHARE * left

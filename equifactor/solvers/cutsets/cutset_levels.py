@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from equifactor.solvers.cutsets.block_program import BlockProgram
     from equifactor.solvers.cutsets.cutset_choice import Cut
 
-NEGLIGIBLE = 1e-11  # The total probability of the states of a cutset that are left out. Chosen by hand.
-MOST_CUT = 60  # Variables of a cutset above which there are too many states for any sum. Chosen by hand.
+# The total probability of the states of a cutset that are left out, and so the largest error that this makes.
+NEGLIGIBLE = 1e-11
+# Variables of a cutset above which there are too many states for any sum: 2^60 is close to the largest int64.
+MOST_CUT = 60
 
 
 class Nest(NamedTuple):

@@ -11,9 +11,9 @@ from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, VAR, Layout, SlotsAr
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined
 
-# Operations, chosen by hand. Below this total, the messages of a structured factor are recomputed for every variable.
-# Above it, they are recomputed only when a variable decides against them, and not at all once the factor has spent this
-# number of operations.
+# Operations. Below this total, the messages of a structured factor are recomputed for every variable. Above it, they
+# are recomputed only when a variable decides against them, and not at all once the factor has spent ten times this
+# number. Halved or doubled in `mplp`: the same gap, CPU within 5 %.
 CHEAP_DECODING = 1_000_000
 
 

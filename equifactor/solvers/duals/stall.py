@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from collections import deque
 
+# Sweeps over which the fall of a bound without cycles is measured. Halved or doubled: gap within 10 %.
+STALL_SWEEPS = 20
+# The share of the gap by which a bound must fall, or it has stalled. Halved or doubled: gap within 20 %.
+LEAST_FALL = 1e-3
+
 
 class Stall:
     """The bounds of the last sweeps, and the decision whether they still fall.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.budget import Budget, planning_work
+from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.kernels.readiness import plain_is_better
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from equifactor.graph.reduction import ReducedGraph
 
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
-# A plan is run if its estimate is at most this many times the time left, since the estimate is rough. Chosen by hand.
-_ACCEPTED_OVERRUN = 3.0
 
 
 @register("exact")
@@ -124,7 +122,7 @@ class Exact(GraphSolver):
                 message=f"{steps.excess(self.memory_limit, task)} Raise memory_limit or use bp.",
                 stats=_stats(steps),
             )
-        if context.device == "cpu" and not Budget(context.clock).worth_starting(steps.seconds(task), _ACCEPTED_OVERRUN):
+        if context.device == "cpu" and not Budget(context.clock).worth_starting(steps.seconds(task), ACCEPTED_OVERRUN):
             return Estimate(
                 status=Status.TIME_LIMIT,
                 message=f"Elimination would take about {steps.seconds(task):.2g} s, but only "

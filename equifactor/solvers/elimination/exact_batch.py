@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 
-_CHUNK_ENTRIES = 2**21  # Table entries that the CPU copies at a time: 16 MiB. Chosen by hand.
+_CHUNK_ENTRIES = 2**21  # Table entries that the CPU copies at a time: 16 MiB.
 _CHUNK_WORK = 2**25  # Cluster entries between two checks of the clock, about 0.3 s.
 
 

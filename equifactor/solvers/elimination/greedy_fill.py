@@ -20,7 +20,9 @@ from equifactor.solvers.elimination.greedy import (
     set_price,
 )
 
-_TIE = 1e-4  # Weight of the cluster's size in the price, to decide between variables of equal fill. Chosen by hand.
+# Weight of the cluster's size in bits in the price: it decides between variables of equal fill, and clusters of up to
+# 10,000 bits never outweigh an edge of fill.
+_TIE = 1e-4
 
 
 class FillGraph(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError
 from equifactor.base.status import Status, Task
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 _SAFE_SUM = 1e37  # Sums of logs below this are finite in any float type, also when a few of them are added up.
-_MEMORY = 2.0**-6  # GiB that a proof by elimination may take. Chosen by hand.
-_WORK = 5e6  # List operations that planning of a proof may take; with _MEMORY some tenths of a second. Chosen by hand.
+_MEMORY = 2.0**-6  # GiB that a proof by elimination may take: 16 MiB.
+_WORK = 0.1 / Seconds.PLANNING  # List operations that planning of a proof may take: 0.1 s.
 _LOST = (
     "Every state was lost to the range of floating point. This proves nothing: there may be possible assignments. "
     "Use exact, branch or auto."

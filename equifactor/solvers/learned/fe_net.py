@@ -19,8 +19,10 @@ from equifactor.solving.registry import register
 
 _NEW, _SENT = 1, 2  # Columns of the normalised messages: m~ and m_{i->a}.
 _ALPHA, _EPSILON, _KAPPA = 0, 1, 2  # Columns of the linear output.
-_LOWEST = -1e3  # Features show a true zero as this log value. Chosen by hand.
-_NOTHING = -1e8  # Lower limit of the log values that pass through a structured factor. Chosen by hand.
+_LOWEST = -1e3  # Features show a true zero as this log value. It is part of the network: trained weights depend on it.
+# Lower limit of the log values that pass through a structured factor. Float32 keeps differences of 8 there, and sums of
+# 1e30 such values stay finite.
+_NOTHING = -1e8
 
 
 @dataclass(frozen=True, kw_only=True)

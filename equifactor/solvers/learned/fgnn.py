@@ -31,7 +31,7 @@ from equifactor.solving.registry import register
 from equifactor.solving.solver import Symmetry
 
 Aggregate = Literal["max", "lse", "sum"]
-_SHARPNESS = 3.0  # The aggregator lse is (1/3) ln sum exp 3x. Chosen by hand.
+_SHARPNESS = 3.0  # The aggregator lse is (1/3) ln sum exp 3x. It is part of the network: trained weights depend on it.
 
 
 @dataclass(frozen=True, kw_only=True)

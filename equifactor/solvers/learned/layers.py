@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from equifactor.solvers.learned.wiring import Wiring
 
-_ZERO = 1e4  # A network sees a true zero as a log probability of -10,000. Chosen by hand.
+# A network sees a true zero as a log probability of -10,000. It is part of the network: trained weights depend on it.
+_ZERO = 1e4
 
 
 def squash(log_values: Tensor) -> Tensor:

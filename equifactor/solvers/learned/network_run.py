@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from equifactor.solving.solver import SolveContext
 
 
-# Seconds after the deadline at which a step is abandoned, between two operations of torch. Chosen by hand.
+# Seconds after the deadline at which a step is abandoned, between two operations of torch. It is a quarter of the
+# second by which a run may exceed its limit (`evaluation.jobs`).
 _ABANDON_SECONDS = 0.25
 # Edge states and table entries from which the clock is looked at during a step. On a 60 x 60 grid with 64,000 of them a
 # step takes 53 ms on one core, with and without looking; on smaller graphs looking costs up to a third.

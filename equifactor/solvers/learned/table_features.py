@@ -14,7 +14,9 @@ from torch import Tensor
 from equifactor.base.errors import ModelError
 from equifactor.solvers.learned.wiring import Flat, Wiring
 
-_FLOOR = -30.0  # Lowest log value seen, relative to the largest of the table; true zeros too. Chosen by hand.
+# Lowest log value seen, relative to the largest of the table; true zeros too. It is part of the network: trained
+# weights depend on it.
+_FLOOR = -30.0
 
 
 def centred(log_values: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
     from equifactor.graph import FlatGraph
 
-# Edges and table entries per batch of torch, large enough to hide the cost of its calls. Chosen by hand.
+# Edges and table entries per batch of torch, large enough to hide the cost of its calls. Halved or doubled: the same
+# answers, CPU within 1 %.
 _TORCH_BATCH_SIZE = 2.0**17
 
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from equifactor.graph.layout import Layout
     from equifactor.solvers.messages.trw_kernels import Forest
 
-_LARGEST_TABLE = 8  # A factor without powers of its kind is a dense table up to this many variables. Chosen by hand.
+# A factor without powers of its kind is a dense table up to this many variables: 256 entries if they are binary.
+_LARGEST_TABLE = 8
 _TOO_LARGE = f"A table has log entries beyond {LARGEST_LOG:g}, and their sums may overflow. Use smaller units."
 
 

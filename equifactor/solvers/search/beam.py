@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -18,8 +19,6 @@ from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-
-_BURST_SECONDS = 0.02  # Seconds that a call of the kernel aims to stay below. Chosen by hand.
 
 
 @register("beam")
@@ -103,7 +102,7 @@ def beam_search(graph: FactorGraph, width: int, steps: int, count_zeros: bool, c
         count, changed = beam_steps(*records, most, possible, not count_zeros)
         done += count
         context.report(done, steps, f"log score {beam.score[beam.cache[0]] + model.constant:.6g}")
-        burst = max(1, min(2 * burst, int(burst * _BURST_SECONDS / max(Clock.now() - start, 1e-9))))
+        burst = max(1, min(2 * burst, int(burst * CALL_SECONDS / max(Clock.now() - start, 1e-9))))
     unfinished = context.clock.status if done < steps else Status.ITERATION_LIMIT
     found = bool(beam.score[beam.cache[0]] >= possible)
     return Estimate(

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.factors.move_model import MoveModel
 from equifactor.graph import compile
-from equifactor.solvers.duals.stall import Stall
+from equifactor.solvers.duals.stall import LEAST_FALL, STALL_SWEEPS, Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
 from equifactor.solvers.search.branch_and_bound import BranchAndBound
-from equifactor.solvers.search.local_search import LocalSearch
+from equifactor.solvers.search.local_search import START_PHASES, LocalSearch
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.duals.ascent import VariableAscent
-
-_STINT = 0.1  # Seconds between two reports of the search. Chosen by hand.
-_PHASES = 10  # Phases of local search for the first assignment. Chosen by hand.
-_CHECK = 20  # Sweeps between two comparisons of the first bound with an assignment. Chosen by hand.
-# The first bound has stalled when it falls by less than this share of the gap between two checks. Chosen by hand.
-_LEAST_FALL = 1e-4
 
 
 @register("branch")
@@ -49,7 +44,9 @@ class Branch(GraphSolver):
     symmetries = frozenset()  # ties between variables are broken by their numbers
 
     sweeps: int = option(300, "most sweeps of dual ascent before the first node", low=1)
-    entries: int = option(64, "eliminate variables whose joint table has at most this many entries", low=1, high=4096)
+    entries: int = option(
+        MOST_ENTRIES, "eliminate variables whose joint table has at most this many entries", low=1, high=4096
+    )
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
@@ -127,7 +124,7 @@ def prove(
         return zero_by_exclusion(graph)
     search = branching.begin(best, shrunk.graph.log_score(best))
     while not search.finished and not context.clock.stopped:
-        branching.work(_STINT)
+        branching.work(CALL_SECONDS)
         context.report(search.nodes, None, f"gap {search.bound - search.score:.3g}")
     return _estimate(shrunk, search, context)
 
@@ -135,7 +132,7 @@ def prove(
 def _branching(graph: FactorGraph, gap: float, clock: Clock) -> Branching:
     from equifactor.solvers.duals.ascent import VariableAscent
 
-    return Branching(VariableAscent(compile(graph)), Stall(_CHECK - 1, share_of_gap=_LEAST_FALL), gap, clock)
+    return Branching(VariableAscent(compile(graph)), Stall(STALL_SWEEPS - 1, share_of_gap=LEAST_FALL), gap, clock)
 
 
 def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, context: SolveContext) -> IntArray | None:
@@ -145,13 +142,13 @@ def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, con
         bound = branching.sweep()
         if np.isneginf(bound):
             return None
-        if branching.sweeps % _CHECK == 0:
+        if branching.sweeps % STALL_SWEEPS == 0:
             best = max([best, *branching.ascent.candidates()], key=graph.log_score)
             left = bound - graph.log_score(best)
             if branching.stall.stalled(left) or left <= branching.gap * abs(bound):
                 break
     local = LocalSearch(MoveModel(branching.ascent.flat), best, context.seed)
-    for _ in range(0 if context.clock.stopped else _PHASES):
+    for _ in range(0 if context.clock.stopped else START_PHASES):
         local.step()
     return local.best
 

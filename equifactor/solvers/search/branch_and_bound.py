@@ -29,16 +29,23 @@ if TYPE_CHECKING:
     Node = tuple[float, int, Decisions]  # minus the bound of a node, its serial number, and the path to it
 
 _BURST = 8e6  # Table entries that a dive reads before it returns, which takes about 20 ms.
-_LOOKS_PER_RENEWAL = 50.0  # The fixed cost of renewing a factor, in table entries read. Chosen by hand.
-_LOOKS_OF_NODE = 8.0  # The cost of choosing a variable, in table entries read per factor and variable. Chosen by hand.
-_LEAST_NODES = 32  # Fewest nodes of a burst on any graph: with fewer, all work would be replays. Chosen by hand.
-_LEAST_CHANGE = 0.1  # Changes below this share of a node's gap are not passed on. Chosen by hand.
-_RENEWALS = 10.0  # After this many renewals per factor of the graph, a node passes on new zeros only. Chosen by hand.
-_BACKTRACKS = 128, 16384  # Smallest and largest limit on the backtracks of a dive. Chosen by hand.
-# Dives become shorter below the first share of replayed nodes, longer above the second. Chosen by hand.
+# The fixed cost of renewing a factor, in table entries read. Halved or doubled: gap within 5 %.
+_LOOKS_PER_RENEWAL = 50.0
+# The cost of choosing a variable, in table entries read per factor and variable. Halved or doubled: gap within 10 %.
+_LOOKS_OF_NODE = 8.0
+# Fewest nodes of a burst on any graph: with fewer, all work would be replays. Halved or doubled: gap within 5 %.
+_LEAST_NODES = 32
+_LEAST_CHANGE = 0.1  # Changes below this share of a node's gap are not passed on. Halved or doubled: gap within 5 %.
+# After this many renewals per factor of the graph, a node passes on new zeros only. Halved or doubled: gap within 5 %.
+_RENEWALS = 10.0
+# Smallest and largest limit on the backtracks of a dive. Halved: gap -4 %; doubled: within 5 %.
+_BACKTRACKS = 128, 16384
+# Dives become shorter below the first share of replayed nodes, longer above the second. Halved or doubled: gap within
+# 5 %.
 _REPLAYS = 0.05, 0.1
-_TRAIL = 2**21  # Most changes that a dive can undo. Chosen by hand.
-_SLACK = 0.01  # A node is searched only if it can gain this share of the gap that counts as closed. Chosen by hand.
+_TRAIL = 2**21  # Most changes that a dive can undo: 24 MiB.
+# A node is searched only if it can gain this share of the gap that counts as closed. Halved or doubled: gap within 5 %.
+_SLACK = 0.01
 # Most decisions in all open nodes (12 bytes each, 200 MB); beyond it the search continues depth first.
 _MOST_OPEN = 2**24
 

@@ -20,7 +20,7 @@ from equifactor.solvers.search.node_kernels import (
     sum_of_tops,
 )
 
-WIDE = 100.0  # Nats: stands for the gap while there is no incumbent. Chosen by hand.
+WIDE = 100.0  # Nats: stands for the gap while there is no incumbent, and for larger gaps.
 VARIABLE, CHOSEN, SIDE = 0, 1, 2  # columns of PathArrays.decisions
 LEFT, RIGHT = 0, 1  # the left child of a decision assigns a state, the right child rules it out
 

@@ -41,24 +41,40 @@ if TYPE_CHECKING:
 
 
 _PHASE_WORK = 5_000_000  # Table entries that a phase reads, which takes about 10 ms.
-_WORK_PER_STATE = 3_000  # Table entries per variable state that a phase reads on small graphs. Chosen by hand.
-_SMALLEST_REGION, _LARGEST_REGION = 30, 400  # Smallest and largest number of variables of a region. Chosen by hand.
+# Phases of a short search for the start of another solver. Halved or doubled: gap of `branch` and `mini-buckets` within
+# 10 %.
+START_PHASES = 30
+# The share of the time left for such a search, or for another first answer. Halved or doubled: gap of `mini-buckets`
+# within 15 %.
+START_SHARE = 0.1
+# Table entries per variable state that a phase reads on small graphs. Halved or doubled: error within 30 %.
+_WORK_PER_STATE = 3_000
+# Smallest and largest number of variables of a region. Halved or doubled: error within 30 %.
+_SMALLEST_REGION, _LARGEST_REGION = 30, 400
 _BLOCKS = 80  # Trees per region; 20 to 160 were measured on grids of 400 to 6,400 variables.
-_HEAT = 1.5  # The largest noise, as a multiple of the median cost of the best change of a variable. Chosen by hand.
-_LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Chosen by hand.
-_STINTS = 5  # Parts of a tabu phase: small models are solved by many short walks. Chosen by hand.
-_TIRED = 5  # Parts without a better assignment after which a tabu walk starts again. Chosen by hand.
-# An annealed rover starts again when its regions have covered the graph this many times without success. By hand.
+# The largest noise, as a multiple of the median cost of the best change of a variable. Halved or doubled: error within
+# 50 %.
+_HEAT = 1.5
+_LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Halved or doubled: error within 30 %.
+# Parts of a tabu phase: small models are solved by many short walks. A walk starts again after this many parts without
+# a better assignment. Halved or doubled: error within 30 %.
+_STINTS = 5
+# An annealed rover starts again when its regions have covered the graph this many times without success. Halved or
+# doubled: error within 20 %.
 _ROUNDS = 3
-_REFRESH = 16  # Phases after which the keeper's sums are recomputed, to remove rounding. Chosen by hand.
+# Phases after which the keeper's sums are recomputed, to remove rounding. Halved or doubled: error within 50 %.
+_REFRESH = 16
 # After a tabu move a variable rests for a number of moves between these two shares of the number of variables; None
 # anneals instead. Long rests find the best known assignments of fully connected models where short rests do not, and
 # short rests those of sparse models.
 _RESTS = (0.03, 0.2), (0.15, 0.6), (0.3, 0.8), None
-_KEPT = 0.0, 0.5, 0.8, 0.95  # Shares of the keeper's states with which a new rover starts. Chosen by hand.
-# Focused phases without fewer zeros after which the other phases get every second turn. Chosen by hand.
+# Shares of the keeper's states with which a new rover starts. Halved or doubled: error within 50 %.
+_KEPT = 0.0, 0.5, 0.8, 0.95
+# Focused phases without fewer zeros after which the other phases get every second turn. Halved or doubled: error within
+# 30 %.
 _FOCUS_PATIENCE = 100
-_PATIENCE = 1500  # Most phases without success before a search stops, if nothing else limits it. Chosen by hand.
+# Most phases without success before a search stops, if nothing else limits it. Halved or doubled: error within 30 %.
+_PATIENCE = 1500
 
 
 @register("local-search")
@@ -124,7 +140,7 @@ class _PhaseSizes(NamedTuple):
         affordable = int(4 * _PHASE_WORK / (_BLOCKS * per_var))
         largest = max(smallest, min(_LARGEST_REGION, num_vars, affordable))
         regions = max(1, int(3 * work / (_BLOCKS * per_var * (smallest + largest))))
-        rounds = _TIRED + int(2 * _ROUNDS * num_vars / (regions * (smallest + largest)))
+        rounds = _STINTS + int(2 * _ROUNDS * num_vars / (regions * (smallest + largest)))
         return cls(max(10, int(work / per_move)), RegionPlan(regions, smallest, largest, _BLOCKS), rounds)
 
 
@@ -250,7 +266,7 @@ class LocalSearch:
                 x, score, most = self._rover.x, self._rover.score, self._sizes.rounds
             else:
                 x, score = self._rover.tabu(max(10, self._sizes.moves // _STINTS), *self._rest)
-                most = _TIRED
+                most = _STINTS
             self._idle += 1
             if score > self._rover_score + self.model.smallest_gain:
                 self._rover_score, self._rover_x, self._idle = score, x.copy(), 0

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 
 _MOST_COST = 2.0**52  # Largest sum of costs: whole numbers in floating point, and far below toulbar2's own limit.
-_MOST_DIGITS = 12  # Most decimal digits of the logs that costs keep. Chosen by hand.
+# Most decimal digits of the logs that costs keep: with logs of up to 1,000 these are the 15 digits of a float64.
+_MOST_DIGITS = 12
 _NEVER = 10**8  # Seconds of a timer that is never reached.
-_ALARM_SECONDS = 0.01  # Seconds: the shortest alarm, since an alarm needs a positive time. Chosen by hand.
+_ALARM_SECONDS = 0.01  # Seconds: the shortest alarm, since an alarm needs a positive time.
 
 
 @register("toulbar2")

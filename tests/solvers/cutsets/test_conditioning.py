@@ -65,7 +65,8 @@ def test_no_cutset_that_fits_is_said(limit: float | None, driven_time) -> None:
 
 def test_a_sum_that_is_cut_short_is_a_lower_bound(monkeypatch: pytest.MonkeyPatch, driven_time) -> None:
     driven_time.tick = 0.05
-    monkeypatch.setattr(conditioning, "_ACCEPTED_OVERRUN", 1e9)
+    monkeypatch.setattr(conditioning, "ACCEPTED_OVERRUN", 1e9)
+    monkeypatch.setattr(conditioning, "_CHOICE_SHARE", 1e9)
     graph = ising_grid(14, 14, seed=0)
     got = solve(graph, "PR", "conditioning(memory_limit=2e-5)", time_limit=2.5)
     assert got.status is Status.TIME_LIMIT
