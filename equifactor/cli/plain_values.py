@@ -50,9 +50,8 @@ class _PlainValue:
         """Return the value in the type of the parameter, as the conversion of typer does."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        found = _OTHER if self.has_parser else self._plain(value)
-        is_number = type(found) in (int, float)
-        if found is not _OTHER and (not is_number or self.low <= found <= self.high):
+        found: Any = _OTHER if self.has_parser else self._plain(value)
+        if found is not _OTHER and (type(found) not in (int, float) or self.low <= found <= self.high):
             return found
         param._runtime_param = None  # typer makes its own conversion
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)

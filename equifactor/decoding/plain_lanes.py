@@ -16,7 +16,6 @@ from equifactor.base.clock import NotCompiledError
 from equifactor.decoding.lane_engine import LaneEngine, tilts
 from equifactor.decoding.methods import DecodingMethod
 from equifactor.kernels import readiness
-from equifactor.kernels.pointers import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -153,8 +152,8 @@ class Lanes:
     def run(self, clock: Clock) -> Iterator[int]:
         """Decode all shots, and yield the number of finished shots after every sweep."""
         for first, packed, ratio, _ in self.store.chunks():
-            syndromes = np.unpackbits(packed, axis=1, bitorder="little", count=self.code.problem.num_checks).T
-            syndromes = syndromes[self.code.checks].astype(bool)
+            bits = np.unpackbits(packed, axis=1, bitorder="little", count=self.code.problem.num_checks)
+            syndromes = bits.T[self.code.checks].astype(bool)
             begun, over = 0, False
             while begun < syndromes.shape[1] or len(self.shot):
                 if not over and clock.stopped:  # The shots that have begun are finished.
@@ -181,7 +180,7 @@ class Lanes:
         zero = np.zeros(count, np.int64)
         trivial = (self.code.parities(decided) == syndrome).all(axis=0)
         self._answer(shots[trivial], decided[:, trivial], weight[trivial], zero[trivial], trivial[trivial])
-        new = {
+        new: dict[str, np.ndarray] = {
             "shot": shots, "leg": zero, "iteration": zero, "total": zero, "solutions": zero, "best_weight": weight,
             "ratio": ratio, "before": ratio * self.code.tilt, "prior": ratio, "best": decided, "syndrome": syndrome,
             "memory": np.full(ratio.shape, self.method.memory, np.float32),

@@ -48,7 +48,7 @@ def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family,
 def plain_seconds_left(family: Family) -> float:
     """Return how long plain NumPy may still run in this process until kernels would have been the better choice.
 
-    It is minus infinity if the kernels are loaded, and infinity if they would not be compiled before the deadline of the call.
+    It is minus infinity if the kernels are loaded, and infinity if they would miss the deadline of the call.
     """
     forced = os.environ.get("EQUIFACTOR_PLAIN")
     if forced in ("0", "1"):
