@@ -45,6 +45,11 @@ def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family,
     return plain
 
 
+def uses_kernels(family: Family) -> bool:
+    """Return whether nothing but the kernels of a family is to be used, because they are loaded."""
+    return plain_seconds_left(family) == -math.inf
+
+
 def plain_seconds_left(family: Family) -> float:
     """Return how long plain NumPy may still run in this process until kernels would have been the better choice.
 
