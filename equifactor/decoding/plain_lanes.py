@@ -75,7 +75,7 @@ class PlainLanes:
     def _decode_plainly(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> int:
         """Return the number of the first shot that is left for kernels, which are loaded then."""
         left, start = readiness.plain_seconds_left("decoding"), time.process_time()  # other work may slow both down
-        lanes = Lanes(self.code, self.method, store)
+        lanes = ShotLanes(self.code, self.method, store)
         for finished in lanes.run(clock):
             report(finished)
             if time.process_time() - start > left and not clock.stopped:
@@ -133,7 +133,7 @@ class SlotOrder:
         return np.concatenate(found) if found else np.zeros((0, decided.shape[1]), bool)
 
 
-class Lanes:
+class ShotLanes:
     """The lanes of one call: columns of arrays. The fields are those of `lane_kernels.LaneState`, column by column."""
 
     def __init__(self, code: SlotOrder, method: DecodingMethod, store: ShotStore) -> None:
@@ -269,7 +269,7 @@ class Lanes:
         self.finished[shots] = True
 
 
-# The arrays of `Lanes` with one column per lane.
+# The arrays of `ShotLanes` with one column per lane.
 _COLUMNS = (
     "shot", "leg", "iteration", "total", "solutions", "best_weight", "ratio", "memory", "before", "prior", "message",
     "syndrome", "best",
