@@ -50,7 +50,7 @@ def rows(folder: Path) -> dict[str, Callable[[], Any]]:
         "trw PR, ragged": lambda: ef.solve(ragged, "PR", "trw(iterations=50)"),
         "meanfield MAR, 10x10": lambda: ef.solve(middle, "MAR", "meanfield"),
         "gibbs MAR, 5x5": lambda: ef.solve(small, "MAR", "gibbs"),
-        "blocks MAR, 20x20": lambda: ef.solve(large, "MAR", "blocks(enumerate=false, sweeps=20)"),
+        "blocks MAR, 5x5": lambda: ef.solve(small, "MAR", "blocks(enumerate=false, sweeps=20, memory_limit=1e-6)"),
         "conditioning PR, 10x10": lambda: ef.solve(middle, "PR", "conditioning(memory_limit=1e-6)"),
         "regions PR, 10x10": lambda: ef.solve(middle, "PR", "regions(memory_limit=1e-6)"),
         "mplp MAP, 10x10": lambda: ef.solve(middle, "MAP", "mplp(iterations=100)"),
