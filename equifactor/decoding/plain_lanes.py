@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 _LARGEST = np.float32(1e20)  # The largest message, as in `check_rules`, which cannot be imported without Numba.
 _SIGN = np.int32(-(2**31))  # The bit of the sign of a number in single precision.
 _ALIKE = 0.7  # Checks with at least this share of the slots of a larger check are grouped with it. Chosen by hand.
+# Kernels take over early if, after this share of the time until they are ready, all shots would take so many times as
+# long. Chosen by hand.
+_TRIAL, _HOPELESS = 0.1, 4.0
 _MESSAGES = 2**20  # The number of messages that are held side by side, 4 MB. Chosen by hand.
 _FEWEST, _MOST = 16, 1024  # The number of lanes. Chosen by hand.
 _GOLDEN = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, as in SplitMix64.
@@ -78,7 +81,9 @@ class PlainLanes:
         lanes = ShotLanes(self.code, self.method, store)
         for finished in lanes.run(clock):
             report(finished)
-            if time.process_time() - start > left and not clock.stopped:
+            spent = time.process_time() - start
+            hopeless = spent > _TRIAL * left and spent * store.count > _HOPELESS * left * finished
+            if (hopeless or spent > left) and not clock.stopped:
                 try:
                     self._load(store)
                 except NotCompiledError:

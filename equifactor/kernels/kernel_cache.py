@@ -128,6 +128,7 @@ class KernelCache(NullCache):
             return
         folders = [*user_folders(), kernel_folders.SHIPPED]
         yield from (folder / own for folder in folders)
+        # The process in the background sets the variable, to compile kernels for this processor.
         portable = None if os.environ.get("EQUIFACTOR_PORTABLE") == "0" else portable_target(target[0])
         if portable is not None and portable != target:
             yield kernel_folders.SHIPPED / self.file_name(sig, portable)
