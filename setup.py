@@ -39,11 +39,13 @@ class BuildWithKernels(build_py):
             return
         with tempfile.TemporaryDirectory() as folder:
             self._compile(folder)
-            kernels = sorted(Path(folder).rglob("*.kernel"))
             long_ago = time.time() - _OLD
-            for path in kernels:
+            for path in Path(folder).rglob("*.kernel"):
                 os.utime(path, (long_ago, long_ago))
-            self._compile(folder)  # now everything is loaded, and what is called from inside of a kernel is not
+            # Now everything is loaded, and what is called from inside of a kernel is not. A few kernels are compiled:
+            # those that Python called in the first run with types that another kernel had compiled them for.
+            self._compile(folder)
+            kernels = sorted(Path(folder).rglob("*.kernel"))
             target = Path(self.build_lib, "equifactor", "kernels", "compiled")
             target.mkdir(parents=True, exist_ok=True)
             for path in kernels:
