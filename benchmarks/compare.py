@@ -52,7 +52,6 @@ def rows(folder: Path) -> dict[str, Callable[[], Any]]:
         "gibbs MAR, 5x5": lambda: ef.solve(small, "MAR", "gibbs"),
         "blocks MAR, 5x5": lambda: ef.solve(small, "MAR", "blocks(enumerate=false, sweeps=20, memory_limit=1e-6)"),
         "conditioning PR, 10x10": lambda: ef.solve(middle, "PR", "conditioning(memory_limit=1e-6)"),
-        "regions PR, 10x10": lambda: ef.solve(middle, "PR", "regions(memory_limit=1e-6)"),
         "mplp MAP, 10x10": lambda: ef.solve(middle, "MAP", "mplp(iterations=100)"),
         "srmp MAP, 10x10": lambda: ef.solve(middle, "MAP", "srmp(iterations=100)"),
         "branch MAP, 5x5": lambda: ef.solve(small, "MAP", "branch"),
