@@ -88,7 +88,7 @@ def _kernels(section: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [*times, ("cache", f"{section.get('cache')}{access}")]
     if "ready" in section:
         left = section["seconds_left"]
-        rest = f"; equifactor doctor --warm compiles the others in about {_duration(left)}" if left else ""
+        rest = f"; equifactor doctor --warm compiles the others in {_duration(left)} or more" if left else ""
         rows.append(("ready", f"{section['ready']} of {section['known']} kernels{rest}"))
     if section.get("shipped"):
         rows.append(("with the package", f"{section['shipped']} kernels in {section['shipped_folder']}"))

@@ -7,6 +7,7 @@ answers are the same, and kernels can take over in the middle of a call.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING
 
@@ -57,10 +58,11 @@ class PlainLanes:
 
     def prepare(self, store: ShotStore) -> None:
         """Load the compiled loops if they are to be used."""
-        if self.kernels is None and readiness.plain_seconds_left("decoding") <= 0.0:
-            self._load(store)
-        elif self.kernels is not None:
+        if self.kernels is not None:
             self.kernels.prepare(store)
+        elif readiness.plain_seconds_left("decoding") <= 0.0:
+            with contextlib.suppress(NotCompiledError):  # then plain NumPy goes on
+                self._load(store)
 
     def _load(self, store: ShotStore) -> None:
         kernels = LaneEngine(self.problem, self.method)
