@@ -8,11 +8,14 @@ EQUIFACTOR_BUILD_KERNELS=0 builds a small wheel without them, for any platform.
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
@@ -36,26 +39,23 @@ class BuildWithKernels(build_py):
             return
         with tempfile.TemporaryDirectory() as folder:
             self._compile(folder)
-            kernels = sorted(Path(folder).rglob("*.kernel"))
             long_ago = time.time() - _OLD
-            for path in kernels:
+            for path in Path(folder).rglob("*.kernel"):
                 os.utime(path, (long_ago, long_ago))
-            self._compile(folder)  # now everything is loaded, and what is called from inside of a kernel is not
+            # Now everything is loaded, and what is called from inside of a kernel is not. A few kernels are compiled:
+            # those that Python called in the first run with types that another kernel had compiled them for.
+            self._compile(folder)
+            kernels = sorted(Path(folder).rglob("*.kernel"))
             target = Path(self.build_lib, "equifactor", "kernels", "compiled")
             target.mkdir(parents=True, exist_ok=True)
             for path in kernels:
                 if path.stat().st_mtime > long_ago + 1.0:
                     self.copy_file(str(path), str(target / path.name))
+            folders = self._imported("kernel_folders")
+            (target / folders.MADE_WITH).write_text(folders.contents(kernels))
 
     def _compile(self, folder: str) -> None:
-        sys.path.insert(0, self.build_lib)
-        try:
-            from equifactor.kernels.kernel_cache import PORTABLE
-        finally:
-            sys.path.remove(self.build_lib)
-        import platform
-
-        name, features = PORTABLE.get(platform.machine(), ("", ""))
+        name, features = self._imported("kernel_cache").PORTABLE.get(platform.machine(), ("", ""))
         portable = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features} if name else {}
         environment = {
             **os.environ, **portable, "PYTHONPATH": str(Path(self.build_lib).resolve()), "NUMBA_CACHE_DIR": folder,
@@ -65,6 +65,14 @@ class BuildWithKernels(build_py):
         subprocess.run(
             [sys.executable, "-m", "equifactor.cli.kernel_warming", *chosen], env=environment, check=True, cwd=folder
         )
+
+    def _imported(self, name: str) -> ModuleType:
+        """Return a module of the copy of the package."""
+        sys.path.insert(0, self.build_lib)
+        try:
+            return import_module(f"equifactor.kernels.{name}")
+        finally:
+            sys.path.remove(self.build_lib)
 
 
 class WithKernels(Distribution):

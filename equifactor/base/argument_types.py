@@ -43,7 +43,11 @@ _PARTS: dict[str, tuple[str, Callable[[object], bool]]] = {
     # The class is known by its name: this module is below the module of graphs.
     "FactorGraph": ("a FactorGraph", lambda value: any(c.__name__ == "FactorGraph" for c in type(value).__mro__)),
 }
-_Rule = tuple[str, list[Callable[[object], bool]]]
+# Types that a part of a hint allows without a look at the value, so that most calls pay for one comparison.
+_QUICK: dict[str, tuple[type, ...]] = {
+    "None": (type(None),), "bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "Task": (Task,),
+}  # fmt: skip
+_Rule = tuple[str, list[Callable[[object], bool]], frozenset[type]]
 
 
 def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -56,15 +60,23 @@ def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         code: Any = function.__code__
         places = code.co_varnames[: code.co_argcount]
-        rules = {name: _rule(function.__annotations__[name]) for name in names}
+        rules = [
+            (places.index(name) if name in places else len(places), name, *_rule(function.__annotations__[name]))
+            for name in names
+        ]
         title = function.__name__
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-            for name, value in (*zip(places, args, strict=False), *kwargs.items()):
-                rule = rules.get(name)
-                if rule is not None and not any(allows(value) for allows in rule[1]):
-                    raise OptionError(f"{title}: {name} must be {rule[0]}, found {brief(value)}.")
+            for place, name, expected, parts, quick in rules:
+                if place < len(args):
+                    value: object = args[place]
+                elif name in kwargs:
+                    value = kwargs[name]
+                else:
+                    continue
+                if type(value) not in quick and not any(allows(value) for allows in parts):
+                    raise OptionError(f"{title}: {name} must be {expected}, found {brief(value)}.")
             return function(*args, **kwargs)
 
         return checked
@@ -73,11 +85,13 @@ def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _rule(hint: str) -> _Rule:
-    """Return what a type hint is called and what it allows."""
+    """Return what a type hint is called, the checks of its parts, and the types that need none."""
     outer, depth = "", 0  # the hint without what is in brackets
     for letter in hint:
         depth += {"[": 1, "]": -1}.get(letter, 0)
         outer += letter if depth == 0 and letter != "]" else ""
     parts = [part.strip() for part in outer.split("|")]
     words = list(dict.fromkeys(_PARTS[part][0] for part in parts))
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words), [_PARTS[p][1] for p in parts]
+    expected = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    quick = frozenset(kind for part in parts for kind in _QUICK.get(part, ()))
+    return expected, [_PARTS[part][1] for part in parts], quick

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,9 @@ def demo(
     from equifactor.base.progress import bar
     from equifactor.generators import ising_grid
 
+    # One thread for torch: the model is small, and threads that wait for each other take ten times as long on a busy
+    # machine.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     graph = ising_grid(SIZE, SIZE, seed=seed)
     print(f"Spin glass on a {SIZE}x{SIZE} grid (seed {seed}): {graph.num_vars} spins, {graph.num_factors} factors\n")
     rows, left_out = [], ""

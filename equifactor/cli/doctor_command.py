@@ -83,15 +83,23 @@ def _extras(section: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _kernels(section: dict[str, Any]) -> list[tuple[str, str]]:
     names = {"compile_seconds": "compile a line", "cold_seconds": "first small solve", "warm_seconds": "the next one"}
-    times = [(name, f"{1000 * section[key]:.3g} ms") for key, name in names.items() if key in section]
+    times = [(name, _duration(section[key])) for key, name in names.items() if key in section]
     access = "" if section["writable"] else " (cannot be written)"
     rows = [*times, ("cache", f"{section.get('cache')}{access}")]
     if "ready" in section:
-        rest = f", the rest takes at least {section['seconds_left']:.0f} s" if section["seconds_left"] else ""
-        rows.append(("ready", f"{section['ready']} of {section['known']}{rest}"))
+        left = section["seconds_left"]
+        rest = f"; equifactor doctor --warm compiles the others in {_duration(left)} or more" if left else ""
+        rows.append(("ready", f"{section['ready']} of {section['known']} kernels{rest}"))
     if section.get("shipped"):
-        rows.append(("with the package", f"{section['shipped']} machine codes in {section['shipped_folder']}"))
+        rows.append(("with the package", f"{section['shipped']} kernels in {section['shipped_folder']}"))
     return rows
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in milliseconds, seconds or minutes."""
+    if seconds < 1.0:
+        return f"{1000 * seconds:.0f} ms"
+    return f"{seconds:.2g} s" if seconds < 100.0 else f"{seconds / 60:.0f} minutes"
 
 
 def _gpu(section: dict[str, Any]) -> list[tuple[str, str]]:

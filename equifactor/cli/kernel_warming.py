@@ -31,6 +31,7 @@ _SETTINGS = {
     "gibbs": ("samples=20",),
     "regions": ("", f"memory_limit={_LITTLE}"),
     "mini-buckets": (f"memory_limit={_LITTLE}",),
+    "srmp": ("", "cycles=true"),
 }
 # Structured factors are for the second half of a family: most users have tables.
 _ON_TABLES = {"exact", "conditioning", "blocks", "regions", "mini-buckets", "branch", "loop-bp"}

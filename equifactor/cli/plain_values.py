@@ -6,6 +6,7 @@ are texts and flags, which are already what the command expects.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -41,14 +42,16 @@ class _PlainValue:
     def __init__(self, descriptor: Any) -> None:
         info = descriptor.parameter_info
         self.annotation = descriptor.annotation
-        self.is_free = info.parser is None and info.min is None and info.max is None
+        self.has_parser = info.parser is not None
+        self.low = -math.inf if info.min is None else info.min
+        self.high = math.inf if info.max is None else info.max
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the value in the type of the parameter, as the conversion of typer does."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        found = self._plain(value) if self.is_free else _OTHER
-        if found is not _OTHER:
+        found: Any = _OTHER if self.has_parser else self._plain(value)
+        if found is not _OTHER and (type(found) not in (int, float) or self.low <= found <= self.high):
             return found
         param._runtime_param = None  # typer makes its own conversion
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)

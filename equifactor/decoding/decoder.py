@@ -21,6 +21,7 @@ from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, decodin
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.generators.argument_checks import whole
+from equifactor.kernels.readiness import plain_seconds_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,7 @@ _MOST_FLIPS = 2**34  # Bytes for the true flips of the shots of one call, one pe
 
 
 class DecodingEngine(Protocol):
-    """An engine that decodes the shots of a store: `LaneEngine` on the CPU, `GpuEngine` on a GPU."""
+    """An engine that decodes the shots of a store: `LaneEngine` or `PlainLanes` on the CPU, `GpuEngine` on a GPU."""
 
     def prepare(self, store: ShotStore) -> None:
         """Load the compiled kernels, so that `decode` does not spend time on that."""
@@ -234,6 +235,10 @@ def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> 
         from equifactor.decoding.gpu_engine import GpuEngine
 
         return GpuEngine(problem, method, device)
+    from equifactor.decoding import plain_lanes
+
+    if plain_lanes.applies_to(method) and plain_seconds_left("decoding") > 0.0:
+        return plain_lanes.PlainLanes(problem, method)
     from equifactor.decoding.lane_engine import LaneEngine
 
     return LaneEngine(problem, method)

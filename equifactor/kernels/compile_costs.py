@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -86,24 +85,25 @@ def compile_seconds_of(kernel: str) -> float:
     return _seconds().get(kernel, _UNKNOWN)
 
 
-def ready_kernels() -> set[str]:
-    """Return the names of the kernels that have machine code on disk, of this version or of an earlier one."""
-    names: set[str] = set()
-    for folder in (*kernel_folders.user_folders(), kernel_folders.SHIPPED):
-        try:
-            files = os.listdir(folder)  # noqa: PTH208 - it takes a third of the time of `iterdir`
-        except OSError:
-            continue
-        names.update(file.rpartition("-")[0] for file in files if file.endswith(kernel_folders.SUFFIX))
-    return names
+def ready_kernels(native: bool = False) -> set[str]:
+    """Return the names of the kernels that have machine code on disk, of this version or of an earlier one.
+
+    Args:
+        native: whether to leave out the kernels of a wheel, which are for a common denominator of processors.
+    """
+    own = [kernel_folders.names_in(folder) for folder in kernel_folders.user_folders()]
+    return set().union(*own, kernel_folders.shipped_kernels(native))
 
 
-def seconds_to_compile(*families: str) -> float:
-    """Return the seconds to compile the kernels of some families of solvers that are not ready; 0 for unknown names."""
+def seconds_to_compile(*families: str, native: bool = False) -> float:
+    """Return the seconds to compile the kernels of some families of solvers that are not ready; 0 for unknown names.
+
+    With `native`, kernels that only a wheel has are not ready.
+    """
     needed = {name: s for family in families for name, s in compile_times().get(family, {}).items()}
     if not needed:
         return 0.0
-    ready = ready_kernels()
+    ready = ready_kernels(native)
     return _Pace.factor() * sum(s for name, s in needed.items() if name not in ready)
 
 

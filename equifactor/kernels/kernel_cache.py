@@ -92,8 +92,11 @@ class KernelCache(NullCache):
             return None
 
     def file_name(self, sig: Any, target: tuple[str, ...]) -> str | None:
-        """Return the name of the file for a signature and a processor (triple, name, features)."""
-        text = str(sig)
+        """Return the name of the file for a signature and a processor (triple, name, features).
+
+        The types of the arguments decide. A signature with a return type, as `Separate` states it, has the same file.
+        """
+        text = str(tuple(getattr(sig, "args", sig)))
         if self._stamp is None or " at 0x" in text:
             return None
         digest = hashlib.sha256(f"{self._stamp}\n{text}\n{target}".encode()).hexdigest()
@@ -128,7 +131,8 @@ class KernelCache(NullCache):
             return
         folders = [*user_folders(), kernel_folders.SHIPPED]
         yield from (folder / own for folder in folders)
-        portable = portable_target(target[0])
+        # The process in the background sets the variable, to compile kernels for this processor.
+        portable = None if os.environ.get("EQUIFACTOR_PORTABLE") == "0" else portable_target(target[0])
         if portable is not None and portable != target:
             yield kernel_folders.SHIPPED / self.file_name(sig, portable)
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import json
 import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 from equifactor.base.private_folder import private_folder
@@ -21,6 +23,9 @@ from equifactor.base.private_folder import private_folder
 TEMPORARY = "EQUIFACTOR_TEMPORARY_KERNELS"
 SHIPPED = Path(__file__).with_name("compiled")  # Kernels that came with the package, or that `doctor --warm` put there.
 SUFFIX = ".kernel"  # Of the files of entries.
+MADE_WITH = (
+    "made_with.json"  # The file beside the kernels of a wheel: what they are, and the versions that compiled them.
+)
 UNUSED_DAYS = 90.0  # Days after which an entry that was not loaded is deleted: longer than most releases are used.
 DAY = 86400.0  # Seconds.
 _instead: list[Path] = []  # The folder in place of that of the user, once `use_shipped_folder` was called.
@@ -31,6 +36,8 @@ def kernel_folder() -> Path | None:
 
     Its files are loaded as code. So it must belong to this user, and others must not be able to write to it.
     """
+    if _instead:
+        return _instead[-1]
     return _made_folder(
         os.environ.get("NUMBA_CACHE_DIR", ""), os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
     )
@@ -77,6 +84,51 @@ def use_shipped_folder() -> None:
     if not os.access(SHIPPED, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(SHIPPED))
     _instead.append(SHIPPED)
+
+
+def contents(kernels: Iterable[Path]) -> str:
+    """Return the text of the file `MADE_WITH` for a wheel.
+
+    Args:
+        kernels: the files of all kernels that were compiled. The wheel lacks those that are only called by others.
+    """
+    return json.dumps({"versions": _versions(), "kernels": sorted({kernel_name(path.name) for path in kernels})}) + "\n"
+
+
+def shipped_kernels(native: bool = False) -> set[str]:
+    """Return the names of the kernels beside the package that the installed versions can use.
+
+    Args:
+        native: whether to leave out kernels for a common denominator of processors, as a wheel has them.
+    """
+    try:
+        made = json.loads((SHIPPED / MADE_WITH).read_text(encoding="utf-8"))
+        return {*made["kernels"]} if made["versions"] == _versions() and not native else set()
+    except FileNotFoundError:
+        return names_in(SHIPPED)
+    except (OSError, ValueError, KeyError, TypeError):
+        return set()
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    """Return the installed versions that machine code depends on."""
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    return {"python": python, **{name: metadata.version(name) for name in ("numba", "llvmlite")}}
+
+
+def names_in(folder: Path) -> set[str]:
+    """Return the names of the kernels that have files in a folder."""
+    try:
+        files = os.listdir(folder)  # noqa: PTH208 - it takes a third of the time of `iterdir`
+    except OSError:
+        return set()
+    return {kernel_name(file) for file in files if file.endswith(SUFFIX)}
+
+
+def kernel_name(file: str) -> str:
+    """Return the name of the kernel that a file belongs to."""
+    return file.rpartition("-")[0]
 
 
 def user_folders() -> Iterator[Path]:

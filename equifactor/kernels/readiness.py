@@ -14,15 +14,16 @@ from typing import Literal
 from equifactor.base.clock import Clock
 from equifactor.kernels.compile_costs import COMPILE_SHARE, load_seconds, seconds_to_compile
 
-Family = Literal["elimination", "messages"]
+Family = Literal["elimination", "messages", "decoding"]
 
 # The module that is loaded with the kernels of each family.
 _MODULES: dict[Family, str] = {
     "elimination": "equifactor.solvers.elimination.elimination_kernels",
     "messages": "equifactor.factors.factor_messages",
+    "decoding": "equifactor.decoding.lane_kernels",
 }
 _ready: set[Family] = set()  # The families whose kernels are compiled and loaded.
-_spent: dict[Family, float] = {"elimination": 0.0, "messages": 0.0}  # Seconds of plain NumPy in this process.
+_spent: dict[Family, float] = dict.fromkeys(_MODULES, 0.0)  # Seconds of plain NumPy in this process.
 
 
 def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family, count: bool = True) -> bool:
@@ -36,21 +37,40 @@ def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family,
         family: the kernels.
         count: whether the answer decides about work that follows, which then counts as done.
     """
+    plain = plain_seconds < plain_seconds_left(family) + kernel_seconds
+    if plain and count:
+        spend(family, plain_seconds)
+    return plain
+
+
+def uses_kernels(family: Family) -> bool:
+    """Return whether nothing but the kernels of a family is to be used, because they are loaded."""
+    return plain_seconds_left(family) == -math.inf
+
+
+def plain_seconds_left(family: Family) -> float:
+    """Return how long plain NumPy may still run in this process until kernels would have been the better choice.
+
+    It is minus infinity if the kernels are loaded, and infinity if they would miss the deadline of the call.
+    """
     forced = os.environ.get("EQUIFACTOR_PLAIN")
     if forced in ("0", "1"):
-        return forced == "1"
+        return math.inf if forced == "1" else -math.inf
     if family in _ready:
-        return False
+        return -math.inf
     is_loaded = _MODULES[family] in sys.modules
     compiling = seconds_to_compile(family)
     if is_loaded and compiling == 0.0:
         _ready.add(family)
-        return False
-    first = compiling + (0.0 if is_loaded else load_seconds())
-    plain = plain_seconds + _spent[family] < first + kernel_seconds or not kernels_in_time(family)
-    if plain and count:
-        _spent[family] += plain_seconds
-    return plain
+        return -math.inf
+    if not kernels_in_time(family):
+        return math.inf
+    return compiling + (0.0 if is_loaded else load_seconds()) - _spent[family]
+
+
+def spend(family: Family, seconds: float) -> None:
+    """Note that plain NumPy has worked in place of the kernels of a family."""
+    _spent[family] += seconds
 
 
 def kernels_in_time(family: Family) -> bool:

@@ -20,6 +20,7 @@ from equifactor.graph.reading.observations import StateNumbers
 from equifactor.graph.reading.state_rows import sets_of, states_of_sets
 from equifactor.graph.scores import batch_log_scores
 from equifactor.kernels.pointers import picked
+from equifactor.kernels.readiness import plain_is_better, uses_kernels
 from equifactor.questions.many_results import ManyResults, MarginalColumns
 from equifactor.solvers.elimination.plan import plan
 from equifactor.solving.estimate import Estimate
@@ -167,7 +168,7 @@ def _one_plan(graph: FactorGraph, states: IntArray, method: Solver) -> EvidenceR
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
     from equifactor.solvers.elimination.exact import Exact
 
-    if not isinstance(method, (Auto, Exact)) or not len(states):
+    if not isinstance(method, (Auto, Exact)) or not len(states) or _is_plain(graph, states, method.memory_limit):
         return None
     try:
         rows = EvidenceRows(graph, method.memory_limit)
@@ -178,6 +179,18 @@ def _one_plan(graph: FactorGraph, states: IntArray, method: Solver) -> EvidenceR
         if alone.entries * _SAVED < rows.plan.entries:
             return None
     return rows
+
+
+def _is_plain(graph: FactorGraph, states: IntArray, memory_limit: float) -> bool:
+    """Return whether all sets, one by one in plain NumPy, are answered before the kernels for rows are ready."""
+    from equifactor.solvers.elimination.plain_orders import plain_order_seconds
+
+    if uses_kernels("elimination"):
+        return False
+    alone = plan(graph.condition(_numbered(states[0])), memory_limit=memory_limit)
+    planning = plain_order_seconds(alone.reduced.graph.structure)
+    seconds = len(states) * (planning + alone.plain_seconds())
+    return alone.fits(memory_limit) and plain_is_better(seconds, 0.0, "elimination", count=False)
 
 
 def _numbered(row: IntArray) -> StateNumbers:

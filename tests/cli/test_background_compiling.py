@@ -24,7 +24,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("EQUIFACTOR_BACKGROUND")
     monkeypatch.delenv("CI", raising=False)
-    monkeypatch.setattr(compile_costs, "seconds_to_compile", lambda *families: 30.0)
+    monkeypatch.setattr(compile_costs, "seconds_to_compile", lambda *families, native=False: 30.0)
     monkeypatch.setattr(background_compiling.subprocess, "Popen", start)
     return commands
 
@@ -47,6 +47,19 @@ def test_it_can_be_switched_off(
 
 
 def test_nothing_is_started_where_nothing_is_missing(started: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compile_costs, "seconds_to_compile", lambda *families: 0.5)
+    monkeypatch.setattr(compile_costs, "seconds_to_compile", lambda *families, native=False: 0.5)
     compile_in_background()
     assert not started
+
+
+@pytest.mark.skipif(background_compiling.os.name != "posix", reason="priorities of POSIX")
+def test_portable_kernels_are_replaced_once(
+    started: list[list[str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Kernels of a wheel are ready for answers, and some are worth compiling for this processor."""
+    monkeypatch.setattr(compile_costs, "seconds_to_compile", lambda *families, native=False: 30.0 if native else 0.0)
+    compile_in_background()
+    assert [command[3:] for command in started] == [["bp"]]
+    (tmp_path / "equifactor" / "background").unlink()
+    compile_in_background()
+    assert len(started) == 1

@@ -173,6 +173,30 @@ def test_the_table_names_what_there_is() -> None:
     assert not missing
 
 
+def test_kernels_of_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are ready if the installed versions made them, together with those that only they call."""
+    shipped = tmp_path / "wheel"
+    shipped.mkdir()
+    monkeypatch.setattr(kernel_folders, "SHIPPED", shipped)
+    (shipped / "b.h-4567.kernel").touch()
+    text = kernel_folders.contents([Path("b.h-4567.kernel"), Path("b.inner-89.kernel")])
+    (shipped / kernel_folders.MADE_WITH).write_text(text)
+    assert {"b.h", "b.inner"} <= compile_costs.ready_kernels()
+    assert not {"b.h", "b.inner"} & compile_costs.ready_kernels(native=True)
+    monkeypatch.setattr(kernel_folders, "_versions", lambda: {"python": "2.7"})
+    assert not {"b.h", "b.inner"} & compile_costs.ready_kernels()
+    (shipped / kernel_folders.MADE_WITH).write_text("{")
+    assert not {"b.h", "b.inner"} & compile_costs.ready_kernels()
+
+
+def test_kernels_for_everyone_are_saved_beside_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_folders, "SHIPPED", tmp_path / "beside")
+    monkeypatch.setattr(kernel_folders, "_instead", [])
+    assert kernel_folders.kernel_folder() != tmp_path / "beside"
+    kernel_folders.use_shipped_folder()
+    assert kernel_folders.kernel_folder() == tmp_path / "beside"
+
+
 def test_an_unknown_kernel_counts_as_the_mean() -> None:
     known = {name: s for family in compile_costs.compile_times().values() for name, s in family.items()}
     mean = sum(known.values()) / len(known)

@@ -216,3 +216,11 @@ def test_a_temporary_folder_that_others_can_enter_is_not_used(
     (tmp_path / "open").mkdir(mode=0o777)
     monkeypatch.setenv(kernel_folders.TEMPORARY, str(tmp_path / "open"))
     assert kernel_folders.temporary_folder(os.getpid()) != str(tmp_path / "open")
+
+
+def test_a_signature_with_a_return_type_has_the_same_file(load: Load) -> None:
+    """A kernel that is called by its address and from Python is compiled once, and found once in a wheel."""
+    cache, target = load()._cache, ("x86_64-linux", "any", "")
+    whole, real = numba.types.int64, numba.types.float64
+    assert cache.file_name(whole(whole), target) == cache.file_name((whole,), target)
+    assert cache.file_name((whole,), target) != cache.file_name((real,), target)

@@ -16,6 +16,7 @@ addresses, which are in `work`, so that the passes are compiled once.
 
 import math
 
+import numpy as np
 from numba import types
 
 from equifactor.kernels.by_address import Separate
@@ -268,6 +269,9 @@ def run_batch(log_phi, with_p, p, log_z, probed, groups, clusters, tables, work)
     own, room = Clusters(*clusters), ClusterTables(*tables)
     state_start, dim, parent = own.state_start, own.dim, own.parent
     start, arena, is_log, mode, scale = room.start, room.arena, room.is_log, room.mode, room.scale
+    # The passes are called with numbers that are not constants, as from Python, so that they are compiled once. By
+    # address they took 7 % longer on a thousand grids of 4x4.
+    zero, budget = np.int64(0), np.int64(NO_LIMIT)
     num_vars = len(dim)
     num_groups = len(start) - num_vars
     for g in range(len(log_phi)):
@@ -279,7 +283,7 @@ def run_batch(log_phi, with_p, p, log_z, probed, groups, clusters, tables, work)
             total += log_phi[g, constants[c]]
         possible = total > NEG_INF and scale_groups(num_groups, tables)
         if possible:
-            n, _ = collect_inside(0, 0, NO_LIMIT, clusters, tables, work)
+            n, _ = collect(zero, zero, budget, clusters, tables, work)
             possible = n >= 0
         if not possible:
             log_z[g] = NEG_INF
@@ -293,7 +297,7 @@ def run_batch(log_phi, with_p, p, log_z, probed, groups, clusters, tables, work)
                 total += value if is_log[num_groups + n] else math.log(value)
         log_z[g] = total
         if with_p:
-            distribute_inside(num_vars - 1, 0, NO_LIMIT, clusters, tables, work, p[g])
+            distribute(np.int64(num_vars - 1), zero, budget, clusters, tables, work, p[g])
             normalise(state_start, dim, p[g])
             for k in range(len(slots)):
                 entries[g, entry_of_slot[k]] = arena[slots[k]]

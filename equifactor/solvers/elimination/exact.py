@@ -11,7 +11,7 @@ import numpy as np
 from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
-from equifactor.kernels.readiness import plain_is_better
+from equifactor.kernels.readiness import plain_is_better, uses_kernels
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
 from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
@@ -134,6 +134,8 @@ class Exact(GraphSolver):
 
 def _is_plain(steps: Plan, task: Task, count: int = 1) -> bool:
     """Return whether plain NumPy runs a plan for some graphs sooner than kernels, with the time to load them."""
+    if uses_kernels("elimination"):
+        return False
     return plain_is_better(count * steps.plain_seconds(task), count * steps.seconds(task), "elimination")
 
 

@@ -130,7 +130,7 @@ def numba_sums(log_phi: FloatArray, steps: Plan, marginals: bool) -> tuple[Float
     program = steps.program
     p = np.zeros((len(log_phi), int(program.clusters.dim.sum())))
     log_z = np.empty(len(log_phi))
-    tables, work = program.tables(reuse=not marginals), program.workspace(marginals, inside=True)
+    tables, work = program.tables(reuse=not marginals), program.workspace(marginals)
     none = np.zeros(0, np.int64)
     run_batch(
         read_only(log_phi), marginals, p, log_z, (none, none, np.zeros((0, 0))), tuple(program.groups),

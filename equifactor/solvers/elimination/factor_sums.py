@@ -57,7 +57,7 @@ class FactorSums:
         p, log_z = np.zeros((count, num_states)), np.empty(count)
         entries = np.zeros((count, self.structure.num_entries))
         program = self._program
-        tables, work = program.tables(reuse=False), program.workspace(marginals=True, inside=True)
+        tables, work = program.tables(reuse=False), program.workspace(marginals=True)
         run_batch(
             read_only(log_phi), True, p, log_z, (self._slots, self._entries, entries), tuple(program.groups),
             tuple(program.clusters), tuple(tables), tuple(work),

@@ -66,6 +66,23 @@ def plain_sums(structure: Structure, order: Order, log_phi: FloatArray, marginal
     return Sums(log_z, p / np.repeat(np.add.reduceat(p, first), structure.card) if len(p) else p)
 
 
+def plain_separators(
+    structure: Structure, order: Order, log_phi: FloatArray, clusters: Sequence[int], clock: Clock
+) -> tuple[Sums, list[FloatArray]] | None:
+    """Return what `plain_sums` returns, and the joint weights of the separators of some clusters.
+
+    The axes of a separator are its variables in the order of elimination, the last one first, as in the kernels. The
+    list is empty if Z = 0. None when the clock stopped the work.
+    """
+    tree = _ClusterTree(structure, order, log_phi, clock)
+    with np.errstate(all="ignore"):
+        log_z = tree.sum_up(keep=True)
+        p = tree.marginals() if log_z is not None and log_z > -math.inf else None
+    if log_z is None or tree.stopped:
+        return None
+    return Sums(log_z, p), [] if p is None else [tree.above[n].T for n in clusters]
+
+
 def plain_best(structure: Structure, order: Order, log_phi: FloatArray, clock: Clock) -> Best | None:
     """Return the best log score and an assignment that has it, as `maximise` does; None when the clock stopped it."""
     tree = _ClusterTree(structure, order, log_phi, clock)
@@ -95,6 +112,7 @@ class _ClusterTree:
         self.within: list[Shape] = [()] * len(dim)  # the shape of each message over the axes of its parent
         self.weights: list[FloatArray | None] = [None] * len(dim)  # what `sum_up` keeps, see `_weigh`
         self.totals: list[FloatArray] = []
+        self.above: list[FloatArray] = []
         self.choices: list[IntArray] = []  # the best state of each variable, over its separator
         self.constant = 0.0
         self._take_factors(structure, log_phi)
@@ -201,7 +219,7 @@ class _ClusterTree:
         """Return the probabilities [X] of all states, not normalised; None when the clock stopped the work."""
         p = np.empty(int(self.state_ptr[-1]))
         first: list[int] = self.state_ptr[self.variables].tolist()
-        above: list[FloatArray] = [np.ones(())] * len(self.dim)  # the probabilities of each separator
+        self.above = above = [np.ones(())] * len(self.dim)  # the probabilities of each separator
         for n in range(len(self.dim) - 1, -1, -1):
             shape, children = self.shape[n], self.children[n]
             ratio = above[n] / np.maximum(self.totals[n], 1.0)  # a total below 1 is 0, and so is the probability

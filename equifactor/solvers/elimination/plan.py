@@ -18,7 +18,7 @@ from equifactor.base.status import Task
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph.factor_graph import as_graph
 from equifactor.graph.reduction import ReducedGraph, to_free_part, without_observed
-from equifactor.kernels.readiness import kernels_in_time, plain_is_better
+from equifactor.kernels.readiness import kernels_in_time, plain_is_better, uses_kernels
 from equifactor.show.text_tables import terminal_table
 from equifactor.solvers.elimination.orders import MOST_BITS, NoOrder, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program, place_messages
@@ -283,6 +283,8 @@ def _plain_plan(empty: Plan, limits: PlanningLimits, task: Task) -> Plan | None:
 
     A plan that takes long to run deserves the many tries of the kernels.
     """
+    if uses_kernels("elimination"):
+        return None
     from equifactor.solvers.elimination.plain_orders import plain_order, plain_order_seconds
 
     structure = empty.reduced.graph.structure

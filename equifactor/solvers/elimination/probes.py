@@ -28,13 +28,13 @@ class Probes:
         # place of the variables other than probes, before the probes were added
         self._place = np.argsort(order.variables)
         home = np.array([self._place[structure.scope(a)].min() for a in factors.tolist()], np.int64)
-        self._at = np.argsort(np.argsort(home, kind="stable")) + home  # [n] the cluster of each probe
+        self.clusters = np.argsort(np.argsort(home, kind="stable")) + home  # [n] the cluster of each probe
         self.structure = _with_variables(structure, factors)
         self.order = _with_clusters(structure, order, factors, self._place, home)
 
     def starts(self, program: Program) -> IntArray:
         """Return where the tables [n] of the probed factors lie after both passes of a program without memory reuse."""
-        return program.starts(reuse=False)[0][program.num_groups + self._at]
+        return program.starts(reuse=False)[0][program.num_groups + self.clusters]
 
     def axes(self, variables: Sequence[int] | IntArray) -> IntArray:
         """Return the order of the axes of such a table: places in the scope, the variable eliminated last first."""

@@ -18,7 +18,8 @@ from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
-from equifactor.solvers.elimination.eliminate import sum_out
+from equifactor.kernels.readiness import plain_is_better, uses_kernels
+from equifactor.solvers.elimination.eliminate import Sums, sum_out
 from equifactor.solvers.elimination.orders import Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.probes import Probes
@@ -47,14 +48,13 @@ class ScopePlan:
         """Return one array per scope, of the shape of its states, that sums to 1; None when the clock stopped it."""
         assert self.probes is not None  # since it fits
         assert self.number is not None
-        program = self.steps.program
-        memory = program.tables(reuse=False), program.workspace(marginals=True)
-        sums = sum_out(program, self.steps.reduced.graph.log_phi, clock, memory=memory)
-        if sums is None:
+        answer = self._run_plain(clock) if self._is_plain() else self._run_kernels(clock)
+        if answer is None:
             return None
+        sums, tables = answer
         if sums.p is None:
             raise SolveError(Status.ZERO_PROBABILITY.advice)
-        starts, s = self.probes.starts(program), self.reduced.graph.structure
+        s = self.reduced.graph.structure
         found = []
         for scope, free in zip(self.scopes, self.watched, strict=True):
             p: FloatArray = np.ones(())
@@ -62,11 +62,34 @@ class ScopePlan:
                 p = sums.p[s.state_ptr[free[0]] : s.state_ptr[free[0] + 1]]
             elif free:
                 axes = self.probes.axes(free)
-                shape = s.card[list(free)][axes]
-                start = starts[self.number[frozenset(free)]]
-                p = memory[0].arena[start : start + int(np.prod(shape))].reshape(shape).transpose(np.argsort(axes))
+                p = tables[self.number[frozenset(free)]].reshape(s.card[list(free)][axes]).transpose(np.argsort(axes))
             found.append(self.reduced.placed(scope, p / p.sum()))
         return found
+
+    def _is_plain(self) -> bool:
+        if uses_kernels("elimination"):
+            return False
+        return plain_is_better(self.steps.plain_seconds(), self.steps.seconds(), "elimination")
+
+    def _run_plain(self, clock: Clock) -> tuple[Sums, list[FloatArray]] | None:
+        """Return the sums, and the weights of the probed scopes, by plain NumPy."""
+        from equifactor.solvers.elimination.plain_elimination import plain_separators
+
+        assert self.probes is not None
+        model = self.probes.structure, self.probes.order, self.steps.reduced.graph.log_phi
+        return plain_separators(*model, self.probes.clusters.tolist(), clock)
+
+    def _run_kernels(self, clock: Clock) -> tuple[Sums, list[FloatArray]] | None:
+        """Return the same by kernels."""
+        assert self.probes is not None
+        program = self.steps.program
+        memory = program.tables(reuse=False), program.workspace(marginals=True)
+        sums = sum_out(program, self.steps.reduced.graph.log_phi, clock, memory=memory)
+        if sums is None:
+            return None
+        starts = self.probes.starts(program).tolist()
+        sizes = program.message_sizes[self.probes.clusters].tolist()
+        return sums, [memory[0].arena[start : start + size] for start, size in zip(starts, sizes, strict=True)]
 
 
 def plan_scopes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from equifactor.kernels.readiness import plain_is_better
+from equifactor.kernels.readiness import plain_is_better, uses_kernels
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +86,7 @@ def new_engine(
 ) -> BpEngine:
     """Return the engine of the given name; `auto` takes plain NumPy if `iterations` end before kernels are loaded."""
     if engine_name(name, context) == "numba":
-        if name == "auto" and settings.schedule == "parallel":
+        if name == "auto" and settings.schedule == "parallel" and not uses_kernels("messages"):
             from equifactor.solvers.messages import plain_engine
 
             seconds = plain_engine.plain_bp_seconds(flat, iterations)

@@ -8,11 +8,13 @@ from test_eliminate import random_model
 
 from equifactor import FactorGraph, Status, Task, solve
 from equifactor.base.clock import Clock
+from equifactor.base.errors import SolveError
 from equifactor.generators import ising_grid, random_graph
 from equifactor.solvers.elimination import plain_elimination
 from equifactor.solvers.elimination.eliminate import maximise, sum_out
 from equifactor.solvers.elimination.plain_elimination import plain_best, plain_seconds, plain_sums
 from equifactor.solvers.elimination.plan import plan
+from equifactor.solvers.elimination.scope_sums import plan_scopes
 from equifactor.testing import contract_graphs
 from tests.factors.random_factors import random_mixture
 
@@ -144,3 +146,48 @@ def test_a_variable_with_many_states_and_many_one_state_neighbours():
 def test_the_cost_grows_with_entries_and_clusters():
     assert plain_seconds(0.0, 0, True) == 0.0
     assert plain_seconds(1e6, 100, False) < plain_seconds(1e6, 100, True) < plain_seconds(1e7, 200, True) < 1.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_joint_distributions(monkeypatch: pytest.MonkeyPatch, seed: int):
+    """Scopes in any order, with observed variables and variables of one state; inside of a factor or not."""
+    rng = np.random.default_rng(seed)
+    graph = random_graph(9, 12, arity=(1, 3), card=(1, 3), zeros=0.1, seed=seed).condition({int(rng.integers(9)): 0})
+    scopes = [rng.permutation(9)[:size].tolist() for size in (1, 2, 3, 4)] + [graph.structure.scope(3).tolist()]
+    found = {}
+    for value in ("1", "0"):
+        monkeypatch.setenv("EQUIFACTOR_PLAIN", value)
+        steps = plan_scopes(graph, scopes, memory_limit=1.0)
+        if steps is None:
+            return
+        try:
+            found[value] = steps.run(Clock())
+        except SolveError as error:
+            found[value] = str(error)
+    if isinstance(found["0"], str):
+        assert found["1"] == found["0"]
+        return
+    for got, want in zip(found["1"], found["0"], strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, atol=1e-12)
+
+
+def test_joint_distributions_stop_with_the_clock(plain: None):
+    steps = plan_scopes(ising_grid(4, 4, seed=0), [[0, 15]], memory_limit=1.0)
+    assert steps is not None
+    assert steps.run(Clock(0.0)) is None
+
+
+@pytest.mark.parametrize("task", ["MAR", "PR"])
+def test_rows_of_evidence(monkeypatch: pytest.MonkeyPatch, task: str):
+    """Few rows are answered one by one, with the same answers as along one plan."""
+    graph = random_graph(10, 14, arity=(1, 3), card=(2, 3), zeros=0.2, seed=4)
+    rows = [{0: 0}, {0: 1, 5: 0}, {}, {3: 1, 9: 0}]
+    found = {}
+    for value in ("1", "0"):
+        monkeypatch.setenv("EQUIFACTOR_PLAIN", value)
+        found[value] = solve(graph, task, evidence=rows)
+    assert found["1"].statuses == found["0"].statuses
+    np.testing.assert_allclose(found["1"].log_z, found["0"].log_z, rtol=1e-12)
+    if task == "MAR":
+        np.testing.assert_allclose(found["1"].marginals[2], found["0"].marginals[2], atol=1e-12)
