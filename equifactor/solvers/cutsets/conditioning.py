@@ -17,7 +17,6 @@ from equifactor.solvers.cutsets.block_program import build_block, shared_memory
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cut_to_fit
 from equifactor.solvers.cutsets.cutset_levels import Nest, choose_states, cluster_work, level_arrays, nest
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.solvers.elimination.plan import format_bytes
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
@@ -70,12 +69,16 @@ class Conditioning(GraphSolver):
         )
         seconds = seconds_of(nested, task)
         if not budget.worth_starting(seconds, _ACCEPTED_OVERRUN) or math.isinf(seconds):
-            size = format_bytes(FLOAT_BYTES * nested.cut.kept)
-            cost = f"more than {size}" if math.isinf(seconds) else f"about {seconds:.2g} s and {size}"
+            cutset = f"A cutset of {len(nested.variables)} variables has 2^{nested.log2_states:.0f} states"
+            if nested.states[-1] > _MOST_STATES:
+                cost = f"{cutset}, and the sum allows 2^{math.log2(_MOST_STATES):.0f}. Raise memory_limit"
+            elif math.isinf(seconds):
+                cost = "The search for a cutset within memory_limit did not end. Raise memory_limit or the time limit"
+            else:
+                cost = f"{cutset}, and the sum over them would take about {seconds:.2g} s. Raise the time limit"
             return Estimate(
                 status=Status.TOO_LARGE if math.isinf(seconds) else Status.TIME_LIMIT,
-                message=f"A cutset of {len(nested.variables)} variables has 2^{nested.log2_states:.0f} states, and the "
-                f"sum over them would take {cost}. Raise memory_limit or the time limit, or use blocks.",
+                message=f"{cost}, or use blocks.",
                 stats=_stats(nested),
             )
         found = sum_all(reduced, nested, task, context)

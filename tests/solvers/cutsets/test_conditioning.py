@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -53,6 +54,15 @@ def test_a_sum_that_takes_too_long_is_not_begun() -> None:
     assert got.status in (Status.TIME_LIMIT, Status.TOO_LARGE)
     assert "cutset" in got.message
     assert not got.answered
+
+
+def test_a_cutset_with_too_many_states_is_refused_with_their_number() -> None:
+    got = solve(ising_grid(12, 12, seed=0), "MAR", "conditioning(memory_limit=1e-7)")
+    assert got.status is Status.TOO_LARGE
+    assert re.fullmatch(
+        r"A cutset of \d+ variables has 2\^\d+ states, and the sum allows 2\^22. Raise memory_limit, or use blocks.",
+        got.message,
+    )
 
 
 def test_a_sum_that_is_cut_short_is_a_lower_bound(monkeypatch: pytest.MonkeyPatch, driven_time) -> None:
