@@ -111,6 +111,7 @@ def test_an_old_name_of_a_module_leads_to_the_new_one(name: str) -> None:
         ("JTree", 'equifactor.solve(graph, solver="exact")'),
         ("Mplp", 'equifactor.solve(graph, "MAP", "mplp")'),
         ("BIFReader", "equifactor.read_graph(path)"),
+        ("BpOsdDecoder", "equifactor.decoding.Decoder(checks, priors, observables, method)"),
         ("BNLearner", "equifactor.fit(graph, data)"),
     ],
 )

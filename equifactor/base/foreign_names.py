@@ -1,6 +1,7 @@
 """Names that users of other packages or of earlier versions try first, and what to write in their place.
 
-The names come from pgmpy, pyAgrum, libDAI, OpenGM, pomegranate and PGMax. The tables are read when a name is unknown.
+The names come from pgmpy, pyAgrum, libDAI, OpenGM, pomegranate, PGMax and decoders of codes. The tables are read when
+a name is unknown.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ _FIT = "write equifactor.fit(graph, data)"
 _SAMPLE = "write equifactor.sample(graph, n)"
 _MAR = 'write equifactor.solve(graph, "MAR", evidence={..})'
 _MAP = 'write equifactor.solve(graph, "MAP", evidence={..})'
+_DECODER = "write equifactor.decoding.Decoder(checks, priors, observables, method)"
 
 _PLACES = {
-    _MODEL: "BayesianNetwork BayesianModel BayesNet BN DiscreteBayesianNetwork DiscreteMarkovNetwork GraphicalModel "
-    "MarkovModel MarkovNet MarkovNetwork MarkovRandomField MRF NaiveBayes",
+    _MODEL: "BayesianNetwork BayesianModel BayesNet BN DiscreteBayesianNetwork DiscreteMarkovNetwork FactorGraphModel "
+    "Graph GraphicalModel MarkovModel MarkovNet MarkovNetwork MarkovRandomField MRF NaiveBayes",
     _TABLE: "CPD CPT ConditionalProbabilityTable DiscreteFactor Factor JointProbabilityDistribution Potential "
     "ProbabilityTable Table TabularCPD Tensor TFactor",
     _VARIABLE: "Categorical DiscreteVariable LabelizedVariable RandomVariable RangeVariable Var VarSet Variable",
     _READ: "BIFReader NETReader UAIReader XBNReader XDSLReader XMLBIFReader from_file load loadBN load_graph "
-    "read read_bif read_model read_uai read_xmlbif",
+    "load_uai read read_bif read_model read_uai read_xmlbif",
     _WRITE: "BIFWriter NETWriter UAIWriter XDSLWriter XMLBIFWriter save saveBN save_graph save_model write write_bif "
     "write_model write_uai",
     _FIT: "BNLearner BayesianEstimator EM ExpectationMaximization MaximumLikelihoodEstimator ParameterEstimator learn",
@@ -30,6 +32,7 @@ _PLACES = {
     _MAR: "ApproxInference Inference infer inference marginal marginals posterior predict_proba query",
     'write equifactor.solve(graph, "MAP", "mplp")': "DualDecomposition MPLP Mplp",
     _MAP: "argmax map map_query mpe",
+    _DECODER: "BpDecoder BpOsdDecoder BPDecoder BPOSD Matching MinSumBPDecoder RelayDecoder bp_decoder bposd_decoder",
 }
 _SOLVERS = {
     "exact": "CliqueTree ExactInference JTree JunctionTree LazyPropagation ShaferShenoyInference "

@@ -115,13 +115,16 @@ def decode(
     from equifactor.decoding.code_sources import read_source
 
     decoder = Decoder(read_source(code, prior, basis=basis), method=chosen or "relay")
-    if not decoder.model.num_observables and corrections is None:
+    if decoder.model.num_observables:
+        outputs = {"flips": output} if corrections is None else {"flips": output, "corrections": corrections}
+    elif corrections is None or output == "-":
         say(f"{code}: the code has no observables, so the errors found are written, one row per shot")
-        output, corrections = "", output
+        outputs = {"corrections": corrections or output}
+    else:
+        raise OptionError(f"{code}: the code has no observables, so -o {output} has no flips to hold. Leave it out.")
     assert shots is not None
-    outputs = {kind: path for kind, path in (("flips", output), ("corrections", corrections)) if path}
-    if not decoder.model.num_observables:
-        outputs.pop("flips", None)
+    if len({shots, *outputs.values()} - {"-"}) < len([path for path in (shots, *outputs.values()) if path != "-"]):
+        raise OptionError("One file cannot hold two of: the shots, the flips and the errors found. Name other files.")
     _predict(decoder, shots, outputs, (in_format, out_format), time_limit, resume)
 
 

@@ -39,7 +39,8 @@ EvidencePaths = Annotated[
         "--evidence",
         "-e",
         metavar="FILE",
-        help='UAI evidence file, one for all models or one for each; or observations such as "HR=HIGH,CO=LOW".',
+        help="Evidence file (UAI or .csv), one for all models or one for each; or observations such as "
+        '"HR=HIGH,CO=LOW".',
     ),
 ]
 Sample = Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -147,7 +146,7 @@ def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json
     """Write one answer, and on stderr what the reader should know about it."""
     if answer:
         answers.add(answer)
-    if not result.status.solved or getattr(result, "log_score", None) == -math.inf:
+    if not result.status.solved:
         say(f"{path}: {result.status}: {result.message or result.status.advice}")
     elif sys.stderr is not None and sys.stderr.isatty() and not as_json:
         say(f"{path}: {result}")

@@ -33,7 +33,10 @@ def view(
     evidence: Annotated[
         str | None,
         typer.Option(
-            "--evidence", "-e", metavar="FILE", help='UAI evidence file, or observations such as "HR=HIGH,CO=LOW".'
+            "--evidence",
+            "-e",
+            metavar="FILE",
+            help='Evidence file (UAI or .csv), or observations such as "HR=HIGH,CO=LOW".',
         ),
     ] = None,
     solver: Annotated[

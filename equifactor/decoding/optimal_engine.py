@@ -6,23 +6,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.status import Status
+from equifactor.base.clock import Clock
+from equifactor.base.status import Status, Task
 from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.generators.ldpc import LdpcCode
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.kernels.pointers import row_of
+from equifactor.solving.registry import parse_solver
+from equifactor.solving.running import estimates_of
+from equifactor.solving.solver import SolveContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray
     from equifactor.decoding.methods import OptimalDecoding
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
-    from equifactor.questions.result import Result
+    from equifactor.solving.estimate import Estimate
 
 # The shares of the time for a shot with which the solver runs, one after the other. The solver does not know that
 # weights come in steps, so that its bound may be a proof long before it stops. Chosen by hand.
@@ -43,6 +46,8 @@ class OptimalEngine:
     def __init__(self, problem: DecodingProblem, method: OptimalDecoding) -> None:
         self.problem, self.method = problem, method
         self.first = LaneEngine(problem, method)
+        self.solver = parse_solver(method.solver)
+        self.solver.check_task(Task.MAP)
         bit, check = problem.bit_of_edge, row_of(problem.check_ptr)
         by_bit = np.argsort(bit, kind="stable")
         self.structure = LdpcCode.of_edges(bit[by_bit], check[by_bit], problem.num_bits).structure
@@ -65,7 +70,8 @@ class OptimalEngine:
         self.first.prepare(store)
         if not self.is_prepared and self.problem.num_bits and self.method.seconds > 0.0:
             check = row_of(self.problem.check_ptr)[self.problem.bit_of_edge == 0]
-            self._solve(np.isin(np.arange(self.problem.num_checks), check), self.problem.ratio, _STAGES[0])
+            syndrome = np.isin(np.arange(self.problem.num_checks), check)
+            self._solve(syndrome, self.problem.ratio, Clock(_STAGES[0], whole=Clock()))
         self.is_prepared = True
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
@@ -128,10 +134,10 @@ class OptimalEngine:
         least = np.minimum(own, 0.0).sum()  # The weight of the likelier value of every bit, which scores 0.
         step = self.step if store.ratios is None else self._step(own)
         for share in _STAGES:
-            result = self._solve(syndrome, own, min(share * self.method.seconds, clock.left))
+            result, score = self._solve(syndrome, own, Clock(share * self.method.seconds, whole=clock))
             known = store.weight[shot] - least if store.converged[shot] else np.inf
             slack = _SAME * max(1.0, known)
-            found = -result.log_score if result.answered else np.inf
+            found = -score
             if found < known - slack:
                 known = found
                 self._keep(store, shot, np.asarray(result.assignment), least + found)
@@ -141,14 +147,18 @@ class OptimalEngine:
             if store.proven[shot] or clock.stopped:
                 return
 
-    def _solve(self, syndrome: BoolArray, ratio: NDArray[np.floating], limit: float) -> Result:
-        """Return the likeliest bits that meet a syndrome; the likelier value of every bit scores 0."""
-        from equifactor.questions.solve import solve
+    def _solve(self, syndrome: BoolArray, ratio: NDArray[np.floating], clock: Clock) -> tuple[Estimate, float]:
+        """Return the likeliest bits that meet a syndrome, and their score; the likelier value of every bit scores 0.
 
+        The clock is a part of the clock for all shots. If that one has no deadline, compiling does not count: the
+        first run proves the same shots as the next one.
+        """
         bits = np.stack((np.minimum(ratio, 0.0), np.minimum(-ratio, 0.0)), axis=1)
         checks = np.where(syndrome[:, None], [-np.inf, 0.0], [0.0, -np.inf])
         graph = FactorGraph.trusted(self.structure, np.concatenate((bits.ravel(), checks.ravel())))
-        return solve(graph, "MAP", self.method.solver, time_limit=limit, seed=self.method.seed)
+        context = SolveContext(clock=clock, seed=self.method.seed)
+        (found,) = estimates_of(self.solver, [graph], Task.MAP, context)
+        return found, -np.inf if found.assignment is None else float(graph.log_score(found.assignment))
 
     def _keep(self, store: ShotStore, shot: int, errors: np.ndarray, weight: float) -> None:
         p = self.problem

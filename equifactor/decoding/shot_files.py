@@ -42,7 +42,14 @@ def read_shots(path: PathLike, width: int, format: str) -> NDArray[np.uint8]:
                 f"{where}: a shot of {width} bits takes {size} bytes, and the file has {len(content)} bytes, which is "
                 "not a whole number of shots."
             )
-        return np.frombuffer(content, np.uint8).reshape(-1, size)
+        packed = np.frombuffer(content, np.uint8).reshape(-1, size)
+        beyond = packed[:, -1] >> (width - 8 * (size - 1)) if width % 8 else np.zeros(0, np.uint8)
+        if beyond.any():
+            raise FormatError(
+                f"{where}: shot {int(np.argmax(beyond > 0))} has a bit set beyond its {width} bits. The file belongs "
+                "to another code, or its shots hold more than detectors."
+            )
+        return packed
     lines = np.frombuffer(content.replace(b"\r", b"").strip(b"\n"), np.uint8)
     if not len(lines):
         return np.zeros((0, size), np.uint8)

@@ -1,4 +1,4 @@
-"""UAI evidence files, which hold the observed states of some variables: `n v1 x1 .. vn xn`."""
+"""UAI evidence files, which hold the observed states of some variables: `n v1 x1 .. vn xn`; and rows of tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import FormatError
-from equifactor.base.files import PathLike, label, read_bytes, write_text
+from equifactor.base.files import PathLike, label, read_bytes, split_name, write_text
 from equifactor.formats.words import Words
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.reading.observations import StateNumbers
@@ -25,25 +25,42 @@ def read_evidence(path: PathLike, graph: FactorGraph, *, sample: int | None = No
     both layouts fit, the file is read in the first layout. An empty file and a single `0` mean that nothing is
     observed.
 
+    A `.csv` or `.tsv` file is a table with a column per variable and a row per sample, by the names of variables and
+    states. An empty cell is not observed.
+
     Args:
         path: the file, or `-` for stdin.
-        graph: the model, for the ranges of variables and states. The file numbers both from 0, whatever their names.
+        graph: the model, for the ranges of variables and states. UAI files number both from 0, whatever their names.
         sample: the number of the sample to read, from 0; needed only if the file holds several samples.
     """
-    data, where = read_bytes(path), label(path)
+    where = label(path)
+    if split_name(path)[1] in (".csv", ".tsv"):
+        from equifactor.formats.csv_columns import read_csv
+        from equifactor.graph.reading.state_rows import read_columns
+
+        rows = read_columns(graph.structure, read_csv(path))
+        row = rows[_chosen(sample, len(rows), where)].tolist()
+        return StateNumbers((i, x) for i, x in enumerate(row) if x >= 0)
+    data = read_bytes(path)
     counts, has_sample_count = _layout(data, where)
-    if sample is None and len(counts) > 1:
-        raise FormatError(
-            f"{where}: expected one sample of evidence, found {numbered(len(counts), 'sample')}. Choose one by its "
-            "number: sample=0 (--sample 0)."
-        )
-    chosen = sample or 0
-    if not 0 <= chosen < len(counts):
-        raise FormatError(f"{where}: there is no sample {chosen}; the file has {numbered(len(counts), 'sample')}.")
+    chosen = _chosen(sample, len(counts), where)
     words = Words(data, where)
     for _ in range(has_sample_count + sum(1 + 2 * n for n in counts[:chosen])):
         words.word("a number")
     return _observations(words, graph) if words.peek() is not None else StateNumbers()
+
+
+def _chosen(sample: int | None, count: int, where: str) -> int:
+    """Return the number of the sample to read; raise `FormatError` if it is not given or not in the file."""
+    if sample is None and count > 1:
+        raise FormatError(
+            f"{where}: expected one sample of evidence, found {numbered(count, 'sample')}. Choose one by its number: "
+            "sample=0 (--sample 0)."
+        )
+    chosen = sample or 0
+    if not 0 <= chosen < count:
+        raise FormatError(f"{where}: there is no sample {chosen}; the file has {numbered(count, 'sample')}.")
+    return chosen
 
 
 def _layout(data: bytes, where: str) -> tuple[list[int], bool]:

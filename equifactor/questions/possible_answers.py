@@ -1,6 +1,6 @@
-"""The last check of an answer that reports convergence: whether the model has a possible assignment at all.
+"""The last check of an answer that an iteration gave: whether the model has a possible assignment at all.
 
-On loops, messages and networks can settle on a model whose zeros exclude every assignment.
+On loops, messages and networks give numbers for a model whose zeros exclude every assignment, and may even settle.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNPROVEN = (
 
 
 def with_possibility(estimates: list[Estimate], graphs: list[FactorGraph], clock: Clock) -> list[Estimate]:
-    """Return the estimates, with status `zero-probability` or advice where convergence proves nothing.
+    """Return the estimates, with status `zero-probability` or advice where the answer may mean nothing.
 
     An answer is checked if its graph has zeros and neither a bound nor a sampler shows that some assignment is
     possible. The likeliest state of every variable often is one. Otherwise a small graph is decided by elimination.
@@ -53,8 +53,8 @@ def with_possibility(estimates: list[Estimate], graphs: list[FactorGraph], clock
 
 
 def _is_doubtful(estimate: Estimate, graph: FactorGraph) -> bool:
-    """Return whether an answer reports convergence, and no possible assignment of its graph is known."""
-    if estimate.status is not Status.CONVERGED or estimate.assignment is not None:
+    """Return whether an iteration has ended, and no possible assignment of its graph is known."""
+    if estimate.status not in (Status.CONVERGED, Status.ITERATION_LIMIT) or estimate.assignment is not None:
         return False
     known = estimate.standard_errors is not None or estimate.log_z_error is not None
     known = known or (estimate.lower_bound is not None and estimate.lower_bound > -np.inf)

@@ -253,6 +253,8 @@ def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task
             score = fields["log_score"] = next(scores)
             if task is Task.MAP and score == -math.inf:
                 fields["message"] = f"{estimate.message} {_NO_SUPPORT}".strip()
+                if estimate.status.solved:  # The method has ended, and has not found what it promises.
+                    fields["status"] = Status.ITERATION_LIMIT
             elif task is Task.MAP and estimate.lower_bound is None:
                 fields["lower_bound"] = score  # any assignment bounds the best one from below
         results.append(Result.of(fields))

@@ -79,6 +79,26 @@ def test_a_code_without_observables_writes_the_errors(command, hamming: str, cod
     assert (tmp_path / "errors.01").read_text() == "100\n010\n"
 
 
+def test_no_named_file_is_left_out_or_written_twice(command, hamming: str, code: str, tmp_path: Path) -> None:
+    (tmp_path / "shots.01").write_text("100\n")
+    ran = command("decode", hamming, "shots.01", "--prior", "0.01", "-o", "flips.01", "--corrections", "errors.01")
+    assert ran.status == 2
+    assert "-o flips.01 has no flips to hold" in ran.err
+    (tmp_path / "shots.01").write_text("10\n")
+    for files in (["-o", "shots.01"], ["-o", "a.01", "--corrections", "a.01"], ["--corrections", "shots.01"]):
+        ran = command("decode", code, "shots.01", *files)
+        assert ran.status == 2
+        assert "One file cannot hold two of" in ran.err
+    assert (tmp_path / "shots.01").read_text() == "10\n"
+
+
+def test_bits_beyond_the_detectors_are_not_cut_off(command, code: str, tmp_path: Path) -> None:
+    (tmp_path / "shots.b8").write_bytes(b"\x01\x06")  # Two detectors, and in the second shot an observable behind them.
+    ran = command("decode", code, "shots.b8")
+    assert ran.status == 3
+    assert "shot 1 has a bit set beyond its 2 bits" in ran.err
+
+
 def test_word_errors_of_an_alist_file(command, hamming: str) -> None:
     given = ("decode", hamming, "--sample", "1000", "--prior", "0.05", "--method", "optimal")
     flips = json.loads(command(*given, "--json").out)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from equifactor.base.status import Status
-from equifactor.decoding import Decoder, WordDecoder
+from equifactor import FactorGraph
+from equifactor.base.clock import Clock, Compiling
+from equifactor.base.status import Status, Task
+from equifactor.decoding import Decoder, WordDecoder, optimal_engine
+from equifactor.solving.estimate import Estimate
+from equifactor.solving.running import estimates_of
+from equifactor.solving.solver import SolveContext, Solver
 
 PRIORS = (0.0, 0.02, 0.2, 0.3, 0.5, 0.7, 0.95, 1.0)
 
@@ -85,10 +89,10 @@ def test_the_likeliest_words_are_proven(scale: float) -> None:
 def test_a_gap_proves_words_only_by_their_own_log_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
     """The code is prepared with errors of probability 1/4, for which a gap below ln 3 would be a proof."""
 
-    def stopped(*given: object, **options: object) -> SimpleNamespace:
-        return SimpleNamespace(status=Status.TIME_LIMIT, answered=False, upper_bound=0.0)
+    def stopped(*given: object) -> list[Estimate]:
+        return [Estimate(status=Status.TIME_LIMIT, upper_bound=0.0)]
 
-    monkeypatch.setattr("equifactor.questions.solve.solve", stopped)
+    monkeypatch.setattr(optimal_engine, "estimates_of", stopped)
     ratios = [[0.3, 0.2, -0.1], [0.4, -0.4, 0.4]]
     result = WordDecoder([[1, 1, 1]], "optimal").decode(ratios)
     assert result.corrections is not None
@@ -96,3 +100,20 @@ def test_a_gap_proves_words_only_by_their_own_log_ratios(monkeypatch: pytest.Mon
     assert result.converged.all()
     assert result.proven is not None
     assert result.proven.tolist() == [False, True]  # Words of the second kind differ in weight by at least 0.8.
+
+
+def test_compiling_is_not_taken_from_the_time_of_a_shot(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compiling(solver: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+        began = Clock.now()
+        with monkeypatch.context() as patch:
+            patch.setattr(Clock, "now", staticmethod(lambda: began + 100.0))  # 100 s pass, and kernels compile in them.
+            patch.setattr(Compiling, "seconds", Compiling.seconds + 100.0)
+            return estimates_of(solver, graphs, task, context)
+
+    monkeypatch.setattr(Clock, "ignores_compiling", False)
+    monkeypatch.setattr(optimal_engine, "estimates_of", compiling)
+    checks = [[1, 0, 1, 0, 1, 0, 1], [0, 1, 1, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1, 1]]
+    decoder = Decoder(checks, [0.1, 0.02, 0.3, 0.1, 0.45, 0.1, 0.05], method="optimal")
+    result = decoder.decode(list(itertools.product((0, 1), repeat=3)))
+    assert result.proven is not None
+    assert result.proven.all()

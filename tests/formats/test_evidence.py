@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,3 +52,18 @@ def test_round_trip(tmp_path_factory, evidence):
     path = tmp_path_factory.mktemp("evidence") / "m.uai.evid.gz"
     write_evidence(evidence, path)
     assert read_evidence(path, GRAPH) == evidence
+
+
+def test_a_row_of_a_table_is_evidence_by_names(tmp_path: Path) -> None:
+    graph = FactorGraph({"rain": ["no", "yes"], "day": ["NA", "sun"], "die": 3})
+    path = tmp_path / "rows.csv"
+    path.write_text("day,die,rain\nNA,2,\nsun,,yes\n")
+    assert read_evidence(path, graph, sample=0) == {1: 0, 2: 2}
+    assert read_evidence(path, graph, sample=1) == {0: 1, 1: 1}
+    with pytest.raises(FormatError, match=r"found 2 samples \(0-1\). Choose one"):
+        read_evidence(path, graph)
+    with pytest.raises(FormatError, match="there is no sample 2"):
+        read_evidence(path, graph, sample=2)
+    path.write_text("day,rain\nsun,yse\n")
+    with pytest.raises(FormatError, match=r"rows\.csv:2: column rain: .*did you mean yes"):
+        read_evidence(path, graph)

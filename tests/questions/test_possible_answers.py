@@ -1,4 +1,4 @@
-"""Convergence on models without a possible assignment: it becomes zero-probability, or carries advice."""
+"""Iterations on models without a possible assignment: the answer becomes zero-probability, or carries advice."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ def test_no_solver_converges_on_an_impossible_ring(solver: str, task: str) -> No
     assert got[0].status is Status.ZERO_PROBABILITY
     assert got[1].status is not Status.ZERO_PROBABILITY
     assert "No assignment" not in got[1].message
+
+
+@pytest.mark.parametrize("solver", ["bp(iterations=3, tolerance=0)", "trw(iterations=0)"])
+def test_an_iteration_that_has_not_settled_is_checked_too(solver: str) -> None:
+    got = solve([ring(5), ring(6)], "PR", solver)
+    assert [result.status for result in got] == [Status.ZERO_PROBABILITY, Status.ITERATION_LIMIT]
 
 
 def test_a_large_model_carries_advice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,14 +85,18 @@ def test_what_is_no_graph(graph: object) -> None:
         solve(graph, "MAR", "brute")  # type: ignore[call-overload]
 
 
-def test_map_without_support_says_so() -> None:
+@pytest.mark.parametrize("solver", ["bp", "mplp", "srmp", "local-search", "beam", "best-first", "fe-nbp"])
+def test_map_without_support_says_so(solver: str) -> None:
     # Any two of these tables are possible together, so belief propagation sees nothing wrong.
     equal, differ = [[1, 0], [0, 1]], [[0, 1], [1, 0]]
     impossible = FactorGraph([2, 2, 2], [([0, 1], equal), ([1, 2], equal), ([0, 2], differ)])
-    result = solve(impossible, "MAP", "bp")
+    result = solve(impossible, "MAP", solver)
     assert result.log_score == -math.inf
-    assert result.lower_bound is None
+    assert result.lower_bound in (None, -math.inf)
+    assert not result.status.solved
     assert "The assignment has probability zero" in result.message
+    with pytest.raises(SolveError, match="probability zero"):
+        solve(impossible, "MAP", solver, strict=True)
 
 
 def test_results_are_compared_by_identity_and_shown_everywhere(pair: FactorGraph) -> None:

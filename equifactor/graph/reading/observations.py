@@ -43,6 +43,11 @@ _TRUTH = {
 }
 # The names of the types of missing values in pandas. Names are compared, so that pandas is not imported.
 _MISSING_TYPES = frozenset(("NAType", "NaTType"))
+# The texts that `pandas.read_csv` turns into missing values by default.
+_READ_AS_MISSING = frozenset((
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
+))  # fmt: skip
 
 
 class StateNumbers(dict[int, int]):
@@ -110,9 +115,30 @@ def is_missing(value: object) -> bool:
     return value is None or type(value).__name__ in _MISSING_TYPES
 
 
-def is_unobserved(given: object, value: object) -> bool:
-    """Return whether a value marks an unobserved variable: a missing value of pandas; None only in a Series."""
-    return is_missing(value) and not (value is None and isinstance(given, Mapping))
+def is_unobserved(given: object, value: object, structure: Structure, variable: int) -> bool:
+    """Return whether a value marks an unobserved variable: a missing value; None and "" only in a Series."""
+    if isinstance(given, Mapping) and value is None:
+        return False
+    if is_missing(value):
+        if value is not None and state_like_missing(structure, variable) is not None:
+            raise ambiguous_missing(structure, variable)
+        return True
+    return isinstance(value, str) and value == "" and not isinstance(given, Mapping)
+
+
+def state_like_missing(structure: Structure, variable: int) -> str | None:
+    """Return the first state, such as NA, whose name `pandas.read_csv` reads as a missing value; None without one."""
+    return next((name for name in _state_names(structure, variable) or () if name in _READ_AS_MISSING), None)
+
+
+def ambiguous_missing(structure: Structure, variable: int) -> ModelError:
+    """Return the error for a missing value of a variable with such a state."""
+    return ModelError(
+        f"a value of variable {structure.variable_name(variable)} is missing, or it is the state "
+        f"{state_like_missing(structure, variable)!r}, which pandas.read_csv reads as missing. Read the file with "
+        "keep_default_na=False; empty cells are then not observed.",
+        variable=variable,
+    )
 
 
 def state_number(structure: Structure, variable: int, state: object) -> int:
@@ -300,7 +326,7 @@ def conditioned(given: FactorGraph, evidence: Evidence | IntArray) -> FactorGrap
     any_hard = False
     soft: list[tuple[list[int], FloatArray]] = []
     for i, value in by_variable(given.structure, evidence, "evidence").items():
-        if is_unobserved(evidence, value):
+        if is_unobserved(evidence, value, given.structure, i):
             continue
         if is_state(value):
             state = read(given.structure, i, value)

@@ -61,7 +61,21 @@ def encoded(s: Structure, variable: int, column: Column) -> IntArray:
             row = int(np.argmax(codes == k))
             kind = ModelError if column.lines is None else FormatError
             raise kind(f"{column.where(row)}: {error}") from None
+    _check_missing_values(s, variable, column, codes, values)
     return numbers[codes]
+
+
+def _check_missing_values(s: Structure, variable: int, column: Column, codes: IntArray, values: list[Any]) -> None:
+    """Refuse missing values beside names of states if pandas reads one of these names as a missing value."""
+    if column.lines is not None or observations.state_like_missing(s, variable) is None:
+        return
+    marks = [k for k, value in enumerate(values) if value is not None and is_missing(value)]
+    if len(marks) < len(values) and not any(isinstance(value, str) for value in values):
+        return
+    missing = np.isin(codes, [-1, *marks])
+    if missing.any():
+        error = observations.ambiguous_missing(s, variable)
+        raise ModelError(f"{column.where(int(np.argmax(missing)))}: {error}", variable=variable)
 
 
 def _factorised(column: Column) -> tuple[IntArray, list[Any]]:
@@ -306,7 +320,7 @@ def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, 
         if found is None:
             single = StateNumbers({key: value}) if trusted else {key: value}
             ((i, x),) = by_variable(structure, single, "evidence").items()
-            if observations.is_unobserved(given, x):
+            if observations.is_unobserved(given, x, structure, i):
                 continue
             if not observations.is_state(x):
                 observations.read_weights(structure, i, x)

@@ -56,8 +56,8 @@ export class Camera {
   fit(bounds, glide = true) {
     const width = bounds.right - bounds.left + 1.6;
     const height = bounds.bottom - bounds.top + 1.6;
-    const isWide = this.width > 519; // In narrow windows, the buttons are in a row below the graph; see app.css.
-    const [above, beside, below] = [56, isWide ? 44 : 0, isWide ? 20 : 56];
+    // In narrow windows the buttons are in a row below the graph, and the choices above it take two lines; see app.css.
+    const [above, beside, below] = this.width > 519 ? [56, 44, 20] : [96, 0, 56];
     const scale = Math.min((this.width - 24 - beside) / width, (this.height - above - below) / height, 100);
     this.farthest = Math.min(scale * 0.4, 8);
     const [right, up] = [beside / 2 / scale, (above - below) / 2 / scale];

@@ -198,8 +198,6 @@ class NetworkRun:
             return bound
         from equifactor.solvers.duals.ascent import VariableAscent
 
-        if self.compiled.structured:  # Bounds are not tightened for structured factors.
-            return bound
         ascent = VariableAscent(self.compiled, _numpy(messages))
         for _ in range(passes):
             if self.context.clock.stopped:

@@ -138,6 +138,7 @@ def first_messages(flat: FlatGraph[np.ndarray], layout: Layout, is_max: bool) ->
             scale = table.max(axis=1, keepdims=True)
             scale = np.where(np.isneginf(scale), 0.0, scale)
             if not is_max:
-                scale = scale + np.log(np.exp(table - scale).sum(axis=1, keepdims=True))
+                total = np.exp(table - scale).sum(axis=1, keepdims=True)
+                scale = scale + np.log(np.where(total > 0.0, total, 1.0))  # A table of zeros stays one.
             msg[group.slots[0]] = (table - scale).ravel()
     return msg

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -281,3 +282,22 @@ def test_cells_that_only_python_reads_as_numbers_are_names(tmp_path: Path) -> No
     (tmp_path / "rows.csv").write_text("gene\n1_1\n")
     with pytest.raises(ef.FormatError, match="has no state '1_1'"):
         read_columns(graph.structure, read_csv(tmp_path / "rows.csv"))
+
+
+@pytest.mark.parametrize("word", ["NA", "None", "nan", "N/A", "null"])
+def test_a_state_that_pandas_reads_as_missing_is_never_unobserved(word: str, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    graph = FactorGraph({"a": [word, "low"], "b": ["x", "y"]}, [(["a"], [0.25, 0.75]), (["b"], [0.5, 0.5])])
+    path = tmp_path / "rows.csv"
+    path.write_text(f"a,b\n{word},y\nlow,\n,x\n")
+    frame = pandas.read_csv(path)
+    for given in (frame, frame.iloc[0], frame.iloc[0].to_dict(), frame.astype("category"), frame[:1], frame.to_numpy()):
+        with pytest.raises(ModelError, match=f"a value of variable a is missing.*'{word}'.*keep_default_na=False"):
+            ef.solve(graph, "PR", "brute", evidence=given)
+    assert ef.solve(graph, "PR", "brute", evidence=frame.iloc[1]).log_z == pytest.approx(math.log(0.75))
+    kept = pandas.read_csv(path, keep_default_na=False)
+    want = np.log([0.125, 0.75, 0.5])
+    assert ef.solve(graph, "PR", "brute", evidence=kept).log_z == pytest.approx(want)
+    assert [ef.solve(graph, "PR", "brute", evidence=kept.iloc[n]).log_z for n in range(3)] == pytest.approx(want)
+    numbers = pandas.DataFrame({"a": [0, math.nan]})  # State numbers are clear beside missing values.
+    assert ef.solve(graph, "PR", "brute", evidence=numbers).log_z == pytest.approx(np.log([0.25, 1.0]))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from test_contract import GRAPHS, check_batch, check_contract
 
-from equifactor import FactorGraph, FormatError, ModelError, OptionError, Status, Task, solve
+from equifactor import AtMost, FactorGraph, FormatError, ModelError, OptionError, Parity, Potts, Status, Task, solve
 from equifactor.base.clock import Clock
 from equifactor.generators import asymmetric_grid, ising_grid
 from equifactor.solvers import parse_solver
@@ -226,6 +226,16 @@ def test_tightening_lowers_the_bound_and_keeps_it_sound() -> None:
     assert best - 1e-9 <= tight.upper_bound < loose.upper_bound
     assert loose.lower_bound == loose.log_score <= best + 1e-9
     assert "global" not in parse_solver("fe-net(untrained, tighten=20)").symmetries
+
+
+def test_tightening_lowers_the_bound_of_structured_factors_too() -> None:
+    rng = np.random.default_rng(0)
+    pairs = [([i, (i + 1) % 8], Potts(rng.normal())) for i in range(8)]
+    single = [([i], rng.normal(size=2)) for i in range(8)]
+    graph = FactorGraph([2] * 8, [*single, *pairs, (range(8), Parity(odd=True)), (range(5), AtMost(2))], log=True)
+    best = solve(graph, "MAP", "brute").log_score
+    loose, tight = (solve(graph, "MAP", f"fe-nbp(untrained, tighten={n})").upper_bound for n in (0, 20))
+    assert best - 1e-9 <= tight < loose - 0.01
 
 
 def test_bound_holds_in_single_precision() -> None:

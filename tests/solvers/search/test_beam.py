@@ -58,7 +58,7 @@ def test_impossible_states_tie_unless_zeros_are_counted() -> None:
     equal = np.eye(3)
     graph = FactorGraph([3] * 8, [([i, i + 1], equal) for i in range(7)])
     stuck = solve(graph, "MAP", "best-first", seed=1)
-    assert stuck.status is Status.CONVERGED
+    assert not stuck.status.solved
     assert stuck.log_score == -math.inf
     assert "probability" in stuck.message
     assert solve(graph, "MAP", "beam(width=300, count_zeros=true)", seed=1).log_score == 0.0
