@@ -11,7 +11,7 @@ from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, 
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover
 from equifactor.solvers.elimination.program import read_only
 from equifactor.solvers.sampling.chain_driver import repair
-from equifactor.solvers.sampling.jump_pool import JumpPool
+from equifactor.solvers.sampling.jump_pool import JumpPool, share_of_jumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,17 +89,12 @@ class BlockChains:
     def fresh(self) -> float:
         """The share of an independent draw that a sweep is worth at most.
 
-        Small blocks change little at once. If hardly any jump is accepted, sweeps hardly change the mode either: then
-        it is between the number of blocks, and that of starts and accepted jumps, for each sweep.
+        Small blocks change little at once, and sweeps without accepted jumps hardly change the mode.
         """
         held = np.mean([len(block.slicing.cut) for cover in self.covers for block in cover.blocks])
         share = max(_LEAST_FRESH, 1.0 - float(held) / max(1, self.structure.num_vars))
-        tried, accepted = self.jumped.tolist()
-        if not tried:
-            return share
         blocks = float(np.mean([len(cover.blocks) for cover in self.covers]))
-        moved = min(1.0, blocks * (len(self.x) + accepted) / tried)
-        return share * math.sqrt(moved)
+        return share * share_of_jumps(self.jumped, len(self.x), blocks)
 
     def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
         """Choose blocks that differ from those so far; `haste` returns whether time is short."""
