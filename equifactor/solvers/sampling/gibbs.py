@@ -177,7 +177,9 @@ class SingleMoves:
 
     def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
         """Make as many sweeps as one call of the kernel should; return their number."""
-        if len(self.pool.states) and sums.room == sums.length:  # The sweeps of a call depend on the clock, batches do not.
+        if (
+            len(self.pool.states) and sums.room == sums.length
+        ):  # The sweeps of a call depend on the clock, batches do not.
             self.pool.renew(self.state.x[:_JUMPING], sums.sweeps)
         count = min(most, self._draws_per_call(self.thin))
         self._sweep(count * self.thin, self.thin, sums.total, sums.squares)
