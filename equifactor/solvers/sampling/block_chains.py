@@ -28,6 +28,9 @@ _QUENCHES = 3  # States that each chain adds to the pool of jumps before anneali
 _QUENCH_SWEEPS = 2  # Sweeps from a random state to one of them. Chosen by hand.
 _QUENCH_SHARE = 0.3  # The share of the time for starts in which they are made. Chosen by hand.
 _LEAST_FRESH = 0.25  # The least share of an independent draw that a sweep of small blocks is worth. Chosen by hand.
+# Annealings of each chain, whose ends are all in the pool of jumps: three short ones find more modes than a long one.
+# Chosen by `benchmarks.coverage`, tuning seeds: on rugged graphs the errors of `auto` are half as large.
+_WALKS = 3
 _MORE_WALKS = 4  # Repetitions of annealing at most, if all chains end at states of probability zero. Chosen by hand.
 _SEARCH_PHASES = 30  # Phases of local search for each start. Chosen by hand.
 _SEARCH_SHARE = 0.1  # The share of the time for local search. Chosen by hand.
@@ -113,16 +116,23 @@ class BlockChains:
     def find_starts(self, clock: Clock, sweeps: int, seconds: float = math.inf) -> bool:
         """Anneal all chains from random states to good ones; return whether some chain found a possible state.
 
-        A chain that finds no possible state starts where another chain does.
+        If there is time, chains are annealed several times. They start where the last annealing ends, and the pool of
+        jumps gets the ends of all. A chain that finds no possible state starts where another chain does.
 
         Args:
             clock: after its deadline no block is drawn.
             sweeps: most sweeps of annealing.
             seconds: most seconds of annealing.
         """
-        true = self.log_phi
-        self._quench(clock, max(sweeps, _LEAST_WARMING), seconds)
-        self._walk(true, clock, max(sweeps, _LEAST_WARMING), seconds)
+        true, begin = self.log_phi, clock.seconds
+        quenched = self._quench(clock, seconds)
+        expected = min(sweeps, seconds * quenched / max(clock.seconds - begin, 1e-9))
+        walks = max(1, min(_WALKS, int(expected) // (2 * _LEAST_WARMING)))
+        for n in range(walks):
+            if n:
+                self.pool.add(self.cold)
+                self.x[:] = self.choices.integers(0, self.structure.card, self.x.shape)
+            self._walk(true, clock, max(sweeps // walks, _LEAST_WARMING), seconds / walks)
         for n in range(_MORE_WALKS):  # If all ended at probability zero, they are heated and annealed once more.
             if clock.stopped or self.possible(true).any():
                 break
@@ -139,17 +149,19 @@ class BlockChains:
             self._leave_poor_modes(clock, max(_LEAST_WARMING, self.walked // 4))
         return bool(possible.any())
 
-    def _quench(self, clock: Clock, sweeps: int, seconds: float) -> None:
-        """Add states to the pool that a few sweeps reach from random states: they are as different as modes are."""
-        begin, s = clock.seconds, self.structure
+    def _quench(self, clock: Clock, seconds: float) -> int:
+        """Add states to the pool that a few sweeps reach from random states; return the number of sweeps."""
+        begin, s, made = clock.seconds, self.structure, 0
         for n in range(_QUENCHES):
             for k in range(_QUENCH_SWEEPS):
                 if clock.stopped or clock.seconds > begin + _QUENCH_SHARE * seconds:
                     break
                 self.sweep(self.covers[(n + k) % len(self.covers)], clock=clock)
+                made += 1
             else:
                 self.pool.add(self.cold)
             self.x[:] = self.choices.integers(0, s.card, self.x.shape)
+        return made
 
     def _copy_states(self, good: IntArray, bad: IntArray) -> None:
         """Move the chains `bad` to the states of chains in `good`."""
