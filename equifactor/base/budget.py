@@ -37,8 +37,8 @@ _SLOWEST, _FASTEST = 0.25, 4.0  # The range of measured speeds that is believed.
 class Seconds:
     """Reference seconds that one unit of work takes.
 
-    Elimination, sums over cutsets, draws of blocks and regions were measured on one core at 2.8 GHz; the others are
-    estimates by hand.
+    Elimination, sums over cutsets, draws of blocks, regions and plain NumPy were measured on one core at 2.8 GHz; the
+    others are estimates by hand.
     """
 
     PLANNING: Final = 2e-8  # For a list operation of the planner of elimination orders; it makes at least 5e7 a second.
@@ -50,6 +50,7 @@ class Seconds:
     CUTSET_ORDER: Final = 5e-5  # For a variable, to make one elimination order while a cutset is chosen.
     GIBBS_EDGE: Final = 1e-7  # For an edge, in one sweep of a chain of Gibbs sampling.
     BLOCK_DRAW: Final = 1.2e-8  # For a table entry, to draw a block of variables.
+    BLOCK_VARIABLE: Final = 1e-6  # For a variable in a draw of a block, beside its entries: grids of 9 to 900 spins.
     BLOCK_COVER: Final = 5e-4  # For a variable, to choose the first blocks that together hold every variable, at most.
     SPLITTING: Final = 3e-6  # For an edge, to draw one splitting of variables into clones.
     JOINING: Final = 1e-7  # For an edge, to try to join two clones.
@@ -59,6 +60,13 @@ class Seconds:
     LAYER_ENTRY: Final = 1e-8  # For a cluster entry, in an iteration of an upper bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
     NETWORK_STATE: Final = 8e-5  # For an edge state, in all steps of `fe-net` together.
+    PLAIN_CLUSTER_BOTH: Final = 5e-5  # In plain NumPy: for a cluster of an elimination that gives marginals.
+    PLAIN_CLUSTER_UP: Final = 3e-5  # In plain NumPy: for a cluster of an elimination that gives ln Z or MAP.
+    PLAIN_BOTH: Final = 1.8e-8  # In plain NumPy: for a table entry, with marginals; on the slowest of ten models.
+    PLAIN_UP: Final = 8e-9  # In plain NumPy: for a table entry, without marginals; on the slowest of ten models.
+    PLAIN_ITERATION: Final = 2e-5  # In plain NumPy: for an iteration of belief propagation by itself.
+    PLAIN_SLOT: Final = 1.5e-5  # In plain NumPy: for each slot of a block of factors, in an iteration.
+    PLAIN_MESSAGE: Final = 4e-9  # In plain NumPy: for each table entry and edge state, in an iteration.
     TORCH_IMPORT: Final = 3.0  # To import torch.
 
 

@@ -36,7 +36,7 @@ def doctor(
     from equifactor.cli.installation_checks import check_up
 
     if everyone and not warm:
-        raise OptionError("--everyone goes with --warm.")
+        raise OptionError("--everyone needs --warm. Pass both.")
     if warm:
         _warm(everyone)
     with bar(True, "checking the installation"):

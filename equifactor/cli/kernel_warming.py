@@ -192,7 +192,7 @@ def _read() -> None:
 
 
 def main() -> None:
-    """Compile the families that are named on the command line, or all, without a word on stdout."""
+    """Compile the families that are named on the command line, or all; print nothing to stdout."""
     import sys
 
     logging.getLogger("equifactor").setLevel(logging.ERROR)

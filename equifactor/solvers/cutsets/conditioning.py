@@ -214,7 +214,7 @@ class CutsetSums:
 
     def make_sums(self, context: SolveContext, within: float, gives_up: bool) -> bool:
         """Make all sums, or those that the time allows; return False if the pace is too slow to make all."""
-        from equifactor.solvers.cutsets.cutset_kernels import sum_over_cutset
+        from equifactor.solvers.cutsets.cutset_kernels import PAUSED, sum_over_cutset
 
         clock, count, effort = context.clock, len(self.log_sum), _FIRST_EFFORT
         since, kept, score = clock.seconds, np.zeros(4, np.int64), np.zeros(1)
@@ -231,7 +231,7 @@ class CutsetSums:
             self._seconds = clock.seconds - since
             if self._seconds > within and not gives_up:
                 break
-            done = self.visited + (self._work[kept[1] - 1] / self._work[-1] if kept[1] else 0.0)
+            done = self.visited + (self._work[kept[PAUSED] - 1] / self._work[-1] if kept[PAUSED] else 0.0)
             if gives_up and self._seconds > _TRIAL_SHARE * within and self._seconds * count > within * done:
                 return False
         return True
