@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock
 
 GIB: Final = 2.0**30  # Bytes.
 FLOAT_BYTES: Final = 8  # Bytes of a float64.
@@ -112,9 +111,17 @@ def _measured_speed() -> float:
     return 2.0 ** round(math.log2(within))
 
 
+def speed_now() -> float:
+    """Return the reference seconds of work that this machine does in a second beside its other work.
+
+    It is the speed of the machine over the crowding since the start of the call, rounded to a power of two.
+    """
+    return machine_speed() / 2.0 ** round(math.log2(Clock.crowding_of_call()))
+
+
 def planning_work(seconds: float) -> float:
     """Return the least number of list operations that the planner of elimination orders makes in this many seconds."""
-    return seconds / Seconds.PLANNING * (machine_speed() if seconds < math.inf else 1.0)
+    return seconds / Seconds.PLANNING * (speed_now() if seconds < math.inf else 1.0)
 
 
 class Budget:
@@ -144,7 +151,7 @@ class Budget:
 
     @property
     def speed(self) -> float:
-        """Reference seconds of work per second: as this work has shown, otherwise the speed of the machine.
+        """Reference seconds of work per second: as this work has shown, otherwise `speed_now`.
 
         Without a deadline it is 1.
         """
@@ -154,8 +161,8 @@ class Budget:
             return self._speed
         used = self.clock.seconds - self._begun
         if self._follows_pace and used > 0.0:
-            return min(machine_speed(), self.spent / used)
-        return machine_speed()
+            return min(speed_now(), self.spent / used)
+        return speed_now()
 
     def worth_starting(self, work: float, share: float = 1.0, memory: float = 0.0) -> bool:
         """Return whether work fits this share of the time left, and the memory.

@@ -69,13 +69,18 @@ class Conditioning(GraphSolver):
             reduced.graph, self.memory_limit, task, context.seed, _ACCEPTED_OVERRUN * context.clock.left
         )
         seconds = seconds_of(nested, task)
-        if not budget.worth_starting(seconds, _ACCEPTED_OVERRUN) or math.isinf(seconds):
-            size = format_bytes(FLOAT_BYTES * nested.cut.kept)
-            cost = f"more than {size}" if math.isinf(seconds) else f"about {seconds:.2g} s and {size}"
+        if math.isinf(seconds):
             return Estimate(
-                status=Status.TOO_LARGE if math.isinf(seconds) else Status.TIME_LIMIT,
+                status=Status.TOO_LARGE,
+                message=f"No cutset of at most {_MOST_STATES:,} states was found that leaves tables within "
+                f"{format_bytes(self.memory_limit * GIB)}. Raise memory_limit or the time limit, or use blocks.",
+                stats=_stats(nested),
+            )
+        if not budget.worth_starting(seconds, _ACCEPTED_OVERRUN):
+            return Estimate(
+                status=Status.TIME_LIMIT,
                 message=f"A cutset of {len(nested.variables)} variables has 2^{nested.log2_states:.0f} states, and the "
-                f"sum over them would take {cost}. Raise memory_limit or the time limit, or use blocks.",
+                f"sum over them would take about {seconds:.2g} s. Raise memory_limit or the time limit, or use blocks.",
                 stats=_stats(nested),
             )
         found = sum_all(reduced, nested, task, context)

@@ -8,6 +8,7 @@ import numpy as np
 from equifactor.factors.kind_moves import look
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import move, rebuild_inline
+from equifactor.kernels.fastmath import copy_into
 from equifactor.kernels.jit import fast_kernel
 
 PARENT, VARIABLE, STATE = 0, 1, 2  # columns of PoolArrays.origin
@@ -89,7 +90,7 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
                     m = count if count < width else width - 1
                     count = min(count + 1, width)
                     while m > 0 and pool_score[m - 1] < value:
-                        origin[m] = origin[m - 1]
+                        copy_into(origin[m], origin[m - 1])
                         pool_score[m] = pool_score[m - 1]
                         pool_code[m] = pool_code[m - 1]
                         m -= 1
@@ -114,9 +115,9 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
                 free += 1
             taken[free] = True
             b = origin[n, STATE]
-            x[free] = x[k]
-            kept[free] = kept[k]
-            at[free] = at[k]
+            copy_into(x[free], x[k])  # An assignment of slices takes 1.4 s to compile, for the text of an error.
+            copy_into(kept[free], kept[k])
+            copy_into(at[free], at[k])
             gain = local[k, var_ptr[i] + b] - local[k, var_ptr[i] + x[k, i]]
             score[free] = score[k] + gain
             code[free] = pool_code[n]
