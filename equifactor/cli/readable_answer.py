@@ -67,7 +67,8 @@ def _number(text: str) -> int | str:
 def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = None) -> str:
     """Return an answer as a table of names; without a `query`, it lists all unobserved variables.
 
-    The answer to PR is ln Z, with its standard error and its bounds if they are known and ln Z is not proved.
+    The answer to PR is ln Z, with its standard error and its bounds if they are known and ln Z is not proved. If
+    neither is known, a line reports that.
     """
     s = graph.structure
     if result.task is Task.PR and result.answered:
@@ -78,7 +79,8 @@ def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = N
             "upper bound of ln Z": result.upper_bound,
         }
         values |= {label: value for label, value in quality.items() if value is not None and result.gap != 0}
-        return "".join(f"{label}  {value:.10g}\n" for label, value in values.items())
+        lines = [f"{label}  {value:.10g}\n" for label, value in values.items()]
+        return "".join([*lines, "error of ln Z  not known\n"] if result.unjudged else lines)
     variables = graph.free_vars.tolist() if query is None else list(query)
     names = s.variable_names or [str(i) for i in range(s.num_vars)]
     rows: list[list[str]] = []

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
+from equifactor.base.status import Status, Task
 from equifactor.questions.answer_fields import AnswerField, HasAnswers
 from equifactor.show.text_tables import terminal_table
 from equifactor.solving.estimate import Estimate
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from rich.console import RenderableType
 
-    from equifactor.base.status import Task
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.graph.marginals import Marginals
@@ -62,6 +62,13 @@ class Result(HasAnswers, Estimate):
     seconds: float = 0.0
     version: str = __version__
     settings: SolveSettings | None = field(default=None, repr=False)  # the arguments of `solve`, for further questions
+
+    @property
+    def unjudged(self) -> bool:
+        """Whether this is an estimate of ln Z without an error and without bounds."""
+        known = self.log_z_error, self.lower_bound, self.upper_bound
+        asked = self.task is Task.PR and self.status is not Status.EXACT and hasattr(self, "log_z")
+        return asked and all(value is None for value in known)
 
     @property
     def gap(self) -> float | None:
@@ -205,6 +212,8 @@ class Result(HasAnswers, Estimate):
             for label, name in _NUMBERS.items()
             if (value := getattr(self, name, None)) is not None
         ]
+        if self.unjudged:
+            rows.append(("error of ln Z", "not known"))
         if self.iterations is not None:
             rows.append(("iterations", str(self.iterations)))
         return [*rows, ("seconds", f"{self.seconds:.3g}")]

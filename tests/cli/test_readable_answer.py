@@ -90,6 +90,7 @@ def test_a_wrong_question_is_one_sentence(command, lawn: FactorGraph) -> None:
 
 def test_other_answers(lawn: FactorGraph) -> None:
     assert readable(solve(lawn, "PR", "brute"), lawn).startswith("ln Z  ")
+    assert readable(solve(lawn, "PR", "bp"), lawn).endswith("error of ln Z  not known\n")
     assert readable(solve(lawn, "MAP", "brute"), lawn, [0, 3]).splitlines()[-1].split() == ["lawn", "dry"]
     tiny = FactorGraph([2], [([0], [1.0, 1e-9])])
     assert "1.00e-09" in readable(solve(tiny, "MAR", "brute"), tiny)

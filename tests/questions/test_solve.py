@@ -124,6 +124,16 @@ def test_json_is_finite_and_complete(pair: FactorGraph) -> None:
                 json.dumps(row, allow_nan=False)
 
 
+@pytest.mark.parametrize("solver", ["bp", "bp(iterations=2)", "trw", "meanfield", "mini-buckets", "exact", "auto"])
+def test_ln_z_has_an_error_or_bounds_or_the_text_says_that_it_has_neither(solver: str) -> None:
+    result = solve(ising_grid(4, 4, seed=0), "PR", solver)
+    known = result.log_z_error, result.lower_bound, result.upper_bound
+    judged = any(value is not None for value in known)
+    assert judged is not solver.startswith("bp")
+    assert ("error of ln Z not known" in str(result)) is not judged
+    assert ("The error of ln Z is not known." in result.to_dict()["message"]) is not judged
+
+
 def test_zero_probability_is_a_status_with_a_sentence() -> None:
     contradiction = FactorGraph([2, 2], [([0], [1, 0]), ([0, 1], [[0, 0], [1, 1]])])
     for solver in ("brute", "exact", "bp", "auto"):

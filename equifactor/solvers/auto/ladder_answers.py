@@ -30,6 +30,9 @@ _UNSURE_SHARE = 0.5
 # A larger error of ln Z of a sampler comes from an assumption about draws that were not made. Halved or doubled: the
 # same answers.
 _MEASURED_LOG_Z = 1.0
+# The least error of that sampler if another answer is near: the two may be near by chance. By `benchmarks.coverage`,
+# tuning seeds.
+_LEAST_LOG_Z = 0.55
 # Between the errors of ln Z of a sampler and of the nearest other answer. By `benchmarks.coverage`, tuning seeds.
 _CORRELATION = 0.5
 # R-hat of chains up to which another answer may correct an error of ln Z above `_MEASURED_LOG_Z`. Halved or doubled:
@@ -130,7 +133,7 @@ def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswe
         D = (_number(q.estimate.log_z) - s) ** 2
         mixed = float(best.estimate.stats.get("max_r_hat", 1.0)) < _NEARLY_MIXED
         if mixed and S > _MEASURED_LOG_Z**2:  # Their distance then tells more about both.
-            S = max(_MEASURED_LOG_Z**2, min(S, D))
+            S = max(_LEAST_LOG_Z**2, min(S, D))
         Q = max(_squared_error(D, S, _UNSURE_SHARE), S)
         weight = Q / (Q + S)
         log_z = weight * s + (1.0 - weight) * _number(q.estimate.log_z)

@@ -17,6 +17,7 @@ from equifactor.solvers.cutsets.block_program import build_block, shared_memory
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cut_to_fit
 from equifactor.solvers.cutsets.cutset_levels import Nest, choose_states, cluster_work, level_arrays, nest
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solvers.elimination.plan import format_bytes
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext

@@ -11,7 +11,7 @@ from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, 
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover
 from equifactor.solvers.elimination.program import read_only
 from equifactor.solvers.sampling.chain_driver import repair
-from equifactor.solvers.sampling.jump_pool import JumpPool
+from equifactor.solvers.sampling.jump_pool import JumpPool, share_of_jumps
 from equifactor.solvers.search.local_search import START_PHASES, START_SHARE
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ _QUENCH_SWEEPS = 2  # Sweeps from a random state to a state of the pool of jumps
 _QUENCH_SHARE = 0.3
 # The least share of an independent draw that a sweep of small blocks is worth. Halved or doubled: error within 20 %.
 _LEAST_FRESH = 0.25
+# Annealings of each chain, whose ends are all in the pool of jumps: three short ones find more modes than a long one.
+# Chosen by `benchmarks.coverage`, tuning seeds: on rugged graphs the errors of `auto` are half as large.
+_WALKS = 3
 # Repetitions of annealing at most, if all chains end at states of probability zero. Halved or doubled: error within
 # 15 %.
 _MORE_WALKS = 4
@@ -99,17 +102,12 @@ class BlockChains:
     def fresh(self) -> float:
         """The share of an independent draw that a sweep is worth at most.
 
-        Small blocks change little at once. If hardly any jump is accepted, sweeps hardly change the mode either: then
-        it is between the number of blocks, and that of starts and accepted jumps, for each sweep.
+        Small blocks change little at once, and sweeps without accepted jumps hardly change the mode.
         """
         held = np.mean([len(block.slicing.cut) for cover in self.covers for block in cover.blocks])
         share = max(_LEAST_FRESH, 1.0 - float(held) / max(1, self.structure.num_vars))
-        tried, accepted = self.jumped.tolist()
-        if not tried:
-            return share
         blocks = float(np.mean([len(cover.blocks) for cover in self.covers]))
-        moved = min(1.0, blocks * (len(self.x) + accepted) / tried)
-        return share * math.sqrt(moved)
+        return share * share_of_jumps(self.jumped, len(self.x), blocks)
 
     def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
         """Choose blocks that differ from those so far; `haste` returns whether time is short."""
@@ -128,16 +126,23 @@ class BlockChains:
     def find_starts(self, clock: Clock, sweeps: int, seconds: float = math.inf) -> bool:
         """Anneal all chains from random states to good ones; return whether some chain found a possible state.
 
-        A chain that finds no possible state starts where another chain does.
+        If there is time, chains are annealed several times. They start where the last annealing ends, and the pool of
+        jumps gets the ends of all. A chain that finds no possible state starts where another chain does.
 
         Args:
             clock: after its deadline no block is drawn.
             sweeps: most sweeps of annealing.
             seconds: most seconds of annealing.
         """
-        true = self.log_phi
-        self._quench(clock, max(sweeps, _LEAST_WARMING), seconds)
-        self._walk(true, clock, max(sweeps, _LEAST_WARMING), seconds)
+        true, begin = self.log_phi, clock.seconds
+        quenched = self._quench(clock, seconds)
+        expected = min(sweeps, seconds * quenched / max(clock.seconds - begin, 1e-9))
+        walks = max(1, min(_WALKS, int(expected) // (2 * _LEAST_WARMING)))
+        for n in range(walks):
+            if n:
+                self.pool.add(self.cold)
+                self.x[:] = self.choices.integers(0, self.structure.card, self.x.shape)
+            self._walk(true, clock, max(sweeps // walks, _LEAST_WARMING), seconds / walks)
         for n in range(_MORE_WALKS):  # If all ended at probability zero, they are heated and annealed once more.
             if clock.stopped or self.possible(true).any():
                 break
@@ -154,17 +159,19 @@ class BlockChains:
             self._leave_poor_modes(clock, max(_LEAST_WARMING, self.walked // 4))
         return bool(possible.any())
 
-    def _quench(self, clock: Clock, sweeps: int, seconds: float) -> None:
-        """Add states to the pool that a few sweeps reach from random states: they are as different as modes are."""
-        begin, s = clock.seconds, self.structure
+    def _quench(self, clock: Clock, seconds: float) -> int:
+        """Add states to the pool that a few sweeps reach from random states; return the number of sweeps."""
+        begin, s, made = clock.seconds, self.structure, 0
         for n in range(_QUENCHES):
             for k in range(_QUENCH_SWEEPS):
                 if clock.stopped or clock.seconds > begin + _QUENCH_SHARE * seconds:
                     break
                 self.sweep(self.covers[(n + k) % len(self.covers)], clock=clock)
+                made += 1
             else:
                 self.pool.add(self.cold)
             self.x[:] = self.choices.integers(0, s.card, self.x.shape)
+        return made
 
     def _copy_states(self, good: IntArray, bad: IntArray) -> None:
         """Move the chains `bad` to the states of chains in `good`."""

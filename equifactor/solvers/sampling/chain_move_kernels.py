@@ -4,10 +4,57 @@
 import math
 
 from equifactor.kernels.fastmath import NEG_INF
-from equifactor.kernels.jit import fast_kernel
+from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.randomness import random_below, random_unit
 
 BEFORE = 4  # The place of `before` in the argument `jumps` of `jump`.
+
+
+@fast_kernel
+def mark_part(rng, among, pool, most, links):
+    """Mark a connected part of the difference of two states of a pool [M, V]; return the numbers of the two states.
+
+    The part is that of a random variable of `among` in which the two states differ, up to `most` variables of it. It
+    depends on the pool and on random numbers alone. Both numbers are -1 if the states do not differ in `among`. links
+    is (ptr, adj, mark, stack) with the graph of neighbours and scratch [V]; `mark` takes 1 for the variables of the
+    part, 0 for others.
+    """
+    ptr, adj, mark, stack = links
+    one = random_below(rng, len(pool))
+    two = (one + 1 + random_below(rng, len(pool) - 1)) % len(pool)
+    a, b = pool[one], pool[two]
+    count = 0
+    for k in range(len(among)):
+        count += a[among[k]] != b[among[k]]
+    if count == 0:
+        return -1, -1
+    pick = random_below(rng, count)
+    for k in range(len(among)):
+        if a[among[k]] != b[among[k]]:
+            if pick == 0:
+                stack[0] = among[k]
+                break
+            pick -= 1
+    for i in range(len(mark)):
+        mark[i] = 0
+    mark[stack[0]] = 1
+    first, last = 0, 1
+    while first < last and last < most:
+        i = stack[first]
+        first += 1
+        for r in range(ptr[i], ptr[i + 1]):
+            j = adj[r]
+            if mark[j] == 0 and a[j] != b[j] and last < most:
+                mark[j] = 1
+                stack[last] = j
+                last += 1
+    return one, two
+
+
+@inlined
+def exchanged(x, a, b):
+    """Return b for x = a, a for x = b, and otherwise x."""
+    return b if x == a else (a if x == b else x)
 
 
 @fast_kernel
@@ -22,45 +69,18 @@ def jump(x, rng, cut, pool, jumps):
     [V]; `before` takes the states of the cutset.
     """
     ptr, adj, mark, stack, before = jumps
-    one = random_below(rng, len(pool))
-    two = (one + 1 + random_below(rng, len(pool) - 1)) % len(pool)
-    a, b, now = pool[one], pool[two], x
-    count = 0
     for k in range(len(cut)):
-        before[k] = now[cut[k]]
-        count += a[cut[k]] != b[cut[k]]
-    if count == 0:
-        return False
-    pick = random_below(rng, count)
-    for k in range(len(cut)):
-        if a[cut[k]] != b[cut[k]]:
-            if pick == 0:
-                stack[0] = cut[k]
-                break
-            pick -= 1
-    for i in range(len(mark)):
-        mark[i] = 0
-    mark[stack[0]] = 1
-    top = 1
-    while top:
-        top -= 1
-        i = stack[top]
-        for r in range(ptr[i], ptr[i + 1]):
-            j = adj[r]
-            if mark[j] == 0 and a[j] != b[j]:
-                mark[j] = 1
-                stack[top] = j
-                top += 1
+        before[k] = x[cut[k]]
+    one, two = mark_part(rng, cut, pool, len(mark), (ptr, adj, mark, stack))
     changed = False
-    for k in range(len(cut)):
-        i = cut[k]
-        if mark[i]:
-            if now[i] == a[i]:
-                now[i] = b[i]
-                changed = True
-            elif now[i] == b[i]:
-                now[i] = a[i]
-                changed = True
+    if one >= 0:
+        a, b = pool[one], pool[two]
+        for k in range(len(cut)):
+            i = cut[k]
+            if mark[i]:
+                y = exchanged(x[i], a[i], b[i])
+                changed = changed or y != x[i]
+                x[i] = y
     return changed
 
 

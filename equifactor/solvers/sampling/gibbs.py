@@ -16,6 +16,7 @@ from equifactor.factors.move_model import MoveModel, MoveState
 from equifactor.graph import compile
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, repair, run_chains, sampled_estimate
+from equifactor.solvers.sampling.jump_pool import RECENT, JumpPool, share_of_jumps
 from equifactor.solvers.sampling.running_batches import RunningBatches
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
@@ -31,6 +32,14 @@ _REPAIR_PHASES = 400
 # Sweeps after which the scores of all chains are recomputed. Halved or doubled: error within 15 %.
 _REBUILD_EVERY = 2**10
 _BURN_IN_SHARE = 0.25  # The share of the time limit for burn-in at most. Halved or doubled: error within 20 %.
+_JUMPING = 16  # Chains at most whose states are in the pool of jumps. Chosen by hand.
+_POOL_MEMORY = 2**23  # Numbers in the pool of jumps at most: 64 MiB. In larger models chains do not jump.
+_QUENCHES = 3  # States that each of these chains adds to the pool before burn-in, as in `blocks`.
+_QUENCH_SWEEPS = 2  # Sweeps from a random state to one of them, as in `blocks`.
+# Variables that a jump moves at most: this many, or this share of all. A jump then costs less than a sweep of a large
+# model. Chosen by hand.
+_MOST_MOVED = 32, 0.0625
+_FRESH = 0.25  # The share of an independent draw that a sweep is worth at most, as for the smallest blocks.
 
 
 @register("gibbs")
@@ -57,12 +66,16 @@ class Gibbs(GraphSolver):
         if starts is None:
             return no_start(reduced, context.clock)
         moves = SingleMoves(model, starts.x, self.thin, context)
+        moves.fill_pool()
         moves.burn_in(self.burn_in)
         length = max(1, min(self.samples // _FIRST_BATCHES, _LONGEST_BATCH))
         sums = RunningBatches(self.chains, len(model.arrays.unary), length=length, dropped=0)
         run_chains(moves, sums, RunLimits(sweeps=self.samples), context)
+        sums.fresh = moves.fresh
         found = sums.findings()
         estimate = sampled_estimate(reduced, found, moves.sweeps, starts.copies, context)
+        jumped = round(float(moves.jumped[1] / max(1.0, moves.jumped[0])), 3)
+        estimate = replace(estimate, stats={**estimate.stats, "jumped": jumped})
         stuck = _num_stuck(model, found.mean)
         if not stuck:
             return estimate
@@ -131,12 +144,48 @@ class SingleMoves:
         self.p = np.zeros(len(model.arrays.unary))
         self._cost = 0.0  # the measured seconds of a sweep of all chains
         self._until_rebuild = 0  # sweeps until the scores are recomputed
+        num_vars = len(model.card)
+        self.pool = JumpPool(num_vars)
+        scratch = np.zeros((2, num_vars), np.int64)
+        arrays = model.arrays
+        self._links = np.arange(num_vars), arrays.arc_ptr, np.ascontiguousarray(arrays.arcs[:, 0]), *scratch
+        self._most_moved = max(_MOST_MOVED[0], int(_MOST_MOVED[1] * num_vars))
+        self.jumped = np.zeros(2)
+
+    @property
+    def fresh(self) -> float:
+        """The share of an independent draw that a sweep is worth at most; see `BlockChains.fresh`."""
+        return _FRESH * share_of_jumps(self.jumped, len(self.rng), 1.0)
+
+    def fill_pool(self) -> None:
+        """Add states to the pool of jumps that a few sweeps reach from random states: they are as different as modes.
+
+        A pool that would be too large stays empty. Then the chains do not jump.
+        """
+        states = (_QUENCHES + 1 + RECENT) * min(_JUMPING, len(self.rng))
+        if states * len(self.model.card) > _POOL_MEMORY:
+            return
+        x, none = self.state.x.copy(), np.zeros((len(self.rng), 0))
+        choices = np.random.default_rng(self.rng[:, 0])
+        for _ in range(_QUENCHES):
+            if self.context.clock.stopped:
+                break
+            self.state.x[:] = choices.integers(0, self.model.card, x.shape)
+            self._until_rebuild = 0
+            self._sweep(_QUENCH_SWEEPS, 0, none, none)
+            self.pool.add(self.state.x[:_JUMPING])
+        self.state.x[:] = x
+        self._until_rebuild = 0
+        self.jumped[:] = 0.0
 
     def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
         """Make the draws of one call of the kernel, or one draw in several calls; return the number of draws.
 
         If the clock stops the first draw, the sweep that follows is recorded, so that there is an answer.
         """
+        # The draws of a call depend on the clock, and batches do not.
+        if len(self.pool.states) and sums.room == sums.length:
+            self.pool.renew(self.state.x[:_JUMPING], sums.sweeps)
         count = min(most, self._draws_per_call(self.thin))
         if count:
             self._sweep(count * self.thin, self.thin, sums.total, sums.squares)
@@ -154,6 +203,8 @@ class SingleMoves:
         clock = self.context.clock
         until = np.inf if clock.time_limit is None else clock.seconds + _BURN_IN_SHARE * clock.left
         self._skip(sweeps, until, "burn-in")
+        if len(self.pool.states):
+            self.pool.add(self.state.x[:_JUMPING])
 
     def _skip(self, sweeps: int, until: float = np.inf, note: str = "") -> int:
         """Make sweeps that are not recorded until a time on the clock; return their number."""
@@ -183,7 +234,10 @@ class SingleMoves:
             for c in range(len(self.rng)):
                 rebuild(plain(self.model.arrays), plain(self.state.of(c)))
         self._until_rebuild -= sweeps
-        gibbs_sweeps(plain(self.model.arrays), plain(self.state), self.rng, self.p, sweeps, thin, total, squares)
+        gibbs_sweeps(
+            plain(self.model.arrays), plain(self.state), self.rng, self.p, sweeps, thin, total, squares,
+            self.pool.states, self._most_moved, self._links, self.jumped,
+        )  # fmt: skip
         self._cost = (Clock.now() - start) / sweeps
 
     def _draws_per_call(self, thin: int) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import IntArray
+    from equifactor.base.typing import FloatArray, IntArray
 
-_RECENT = 2  # Sets of states of all chains that are replaced during the run. Chosen on strips; more make errors worse.
+RECENT = 2  # Sets of states of all chains that are replaced during the run. Chosen on strips; more make errors worse.
 _LONGER = 4  # States are replaced whenever the run has become longer by one over this. Chosen on strips of spins.
 
 
@@ -40,8 +41,23 @@ class JumpPool:
         """Replace the oldest recent states by x [n, V] if the run has become a quarter longer since the last time."""
         if sweeps >= self._next:
             self._next = sweeps + max(1, sweeps // _LONGER)
-            self._recent = [*self._recent, x.copy()][-_RECENT:]
+            self._recent = [*self._recent, x.copy()][-RECENT:]
             self._join()
 
     def _join(self) -> None:
         self.states = np.concatenate((self._first, *self._recent))
+
+
+def share_of_jumps(jumped: FloatArray, starts: int, tries: float) -> float:
+    """Return the share of an independent draw that a sweep is worth at most, given how often its jumps were accepted.
+
+    If hardly any jump is accepted, sweeps hardly change the mode. Then the share is between 1 and the number of starts
+    and accepted jumps for each sweep, in logarithms.
+
+    Args:
+        jumped: [2] jumps that were tried and accepted.
+        starts: the number of chains.
+        tries: jumps in a sweep.
+    """
+    tried, accepted = jumped.tolist()
+    return math.sqrt(min(1.0, tries * (starts + accepted) / tried)) if tried else 1.0

@@ -220,7 +220,7 @@ def test_errors_are_wider_where_chains_have_not_mixed() -> None:
     variance = chain.var(axis=0, ddof=1) / 8
     np.testing.assert_array_equal(widened(variance, chain, np.zeros(3)), variance)
     apart = widened(variance, chain, np.array([0.0, 1.0, 0.0]))
-    assert apart[1] == pytest.approx(0.36 * 8 * variance[1])
+    assert apart[1] == pytest.approx(0.45 * 8 * variance[1])
     assert apart[0] == variance[0]
     assert apart[2] == pytest.approx((variance[0] + apart[1]) / 9)
 

@@ -60,6 +60,18 @@ def test_standard_errors_are_as_large_as_errors(spec: str) -> None:
         assert 0.6 < rms([(got.log_z - want.log_z) / got.log_z_error for got, want in answers]) < 1.4
 
 
+def test_standard_errors_of_auto_are_as_large_as_errors(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs with too little memory for exact sums: `auto` mixes a sampler with belief propagation."""
+    # The network runs only if some other test has imported torch before.
+    monkeypatch.setattr("equifactor.solvers.auto.sum_portfolio.is_installed", lambda _: False)
+    driven_time.tick = 8e-5
+    graphs = [rugged(c, seed, n=20) for c in (1.0, 2.0) for seed in range(6)]
+    answers = check_errors(graphs, "auto(memory_limit=1e-6, seconds=0.12)")
+    off = np.array([(got.log_z - want.log_z) / got.log_z_error for got, want in answers])
+    assert np.mean(np.abs(off) <= 2.0) >= 0.8
+    assert 0.3 < rms(off) < 1.6
+
+
 def check_errors(graphs: list[FactorGraph], spec: str) -> list[tuple[Result, Result]]:
     """Check that standard errors are neither much smaller nor much larger than errors; return answers and truths."""
     answers = [(solve(g, "MAR", spec, seed=n), solve(g, "MAR", "exact")) for n, g in enumerate(graphs)]

@@ -62,13 +62,35 @@ def test_the_seed_decides_and_thinning_keeps_the_meaning() -> None:
 
 
 def test_chains_that_cannot_mix_are_found_out() -> None:
-    """The two modes, all zeros and all ones, are not connected by single moves."""
-    same = np.eye(2)
-    graph = FactorGraph([2] * 6, [([i, i + 1], same) for i in range(5)])
+    """The two modes, all zeros and all ones, are not connected by single moves, and jumps follow dense tables only."""
+    graph = FactorGraph([2] * 6, [([i, i + 1], Parity()) for i in range(5)])
     results = [solve(graph, "MAR", "gibbs(chains=6)", seed=seed) for seed in range(4)]
     assert any(r.status is Status.ITERATION_LIMIT and "not mixed" in r.message for r in results)
     for r in results:
         assert r.answered
+
+
+@pytest.mark.parametrize("same", [1.0, 0.999999])
+def test_jumps_connect_modes_that_single_moves_do_not(same: float) -> None:
+    """The two modes, all zeros and all ones, have the probabilities 0.2 and 0.8."""
+    table = np.array([[same, 1.0 - same], [1.0 - same, same]])
+    graph = FactorGraph([2] * 12, [*(([i, i + 1], table) for i in range(11)), ([5], [0.2, 0.8])])
+    got = solve(graph, "MAR", "gibbs", seed=1)
+    assert got.status is Status.CONVERGED
+    assert 0.01 < got.stats["jumped"] < 1.0
+    off = np.abs(got.marginals.values - solve(graph, "MAR", "exact").marginals.values)
+    assert np.all(off < 4 * got.standard_errors.values)
+    assert off.max() < 0.03
+
+
+def test_answers_do_not_depend_on_the_clock(driven_time) -> None:
+    """The kernel makes more or fewer sweeps in one call if it is faster or slower; the draws stay the same."""
+    graph = ising_grid(4, 4, coupling_std=2.0, seed=0)
+    answers = []
+    for tick in (1e-6, 1e-2):
+        driven_time.tick = tick
+        answers.append(solve(graph, "MAR", "gibbs(samples=300)", seed=2).marginals.values)
+    np.testing.assert_array_equal(*answers)
 
 
 def test_no_possible_start_is_said() -> None:
