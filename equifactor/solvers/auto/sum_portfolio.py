@@ -63,7 +63,7 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
     failed = [n for n, (estimate, _) in enumerate(found) if _failed(estimate)]
     if not learned or not failed or context.clock.stopped:
         return found
-    from equifactor.solvers.learned.fe_net import FENetSolver
+    from equifactor.solvers.learned.fe_net_solver import FENetSolver
 
     network = FENetSolver()
     for n, answer in zip(failed, _learned(network, [graphs[n] for n in failed], task, context), strict=True):

@@ -177,21 +177,24 @@ class NetworkRun:
         states = tensors.max_states(self.flat, self.log_beliefs().nan_to_num(0.0, neginf=-torch.inf))
         return np.asarray(states.cpu().numpy())
 
-    def messages(self) -> Tensor:
+    def messages(self) -> FloatArray:
         """Return [S] factor-to-variable log messages in flat order, unary factors included, in double precision."""
+        return _numpy(self._messages())
+
+    def _messages(self) -> Tensor:
         with torch.inference_mode():
             msg_fv = self.state.wiring.messages(self.state.msg_fv).double()
             return torch.where(torch.isnan(msg_fv) | torch.isposinf(msg_fv), 0.0, msg_fv)
 
     def log_z(self) -> FloatArray:
         """Return [G] the Bethe estimate of ln Z from the messages."""
-        return _numpy(tensors.bethe_log_z(self._exact(), self.messages()))
+        return _numpy(tensors.bethe_log_z(self._exact(), self._messages()))
 
     def upper_bound(self, passes: int = 0) -> FloatArray:
         """Return [G] an upper bound on the best log score; passes of dual ascent lower it while time is left."""
         from equifactor.solvers.duals.map_bounds import upper_bound_of
 
-        messages = self.messages()
+        messages = self._messages()
         bound = _numpy(upper_bound_of(self._exact(), messages))
         if passes == 0:
             return bound

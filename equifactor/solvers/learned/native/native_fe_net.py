@@ -1,0 +1,206 @@
+"""FE-Net in NumPy. The class `FENet` in torch states what a step computes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from equifactor.solvers.learned.native.native_layers import (
+    Gru,
+    MeanMlp,
+    Mlp,
+    Weights,
+    gru_shapes,
+    linear_shapes,
+    logit,
+    mlp_shapes,
+    settling,
+    sigmoid,
+    squash,
+)
+from equifactor.solvers.learned.native.native_loops import NativeLoops, loops_of
+from equifactor.solvers.learned.native.native_tables import NativeTables
+from equifactor.solvers.learned.native.native_wiring import NativeWiring, finite
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
+    from equifactor.solvers.learned.fe_net_solver import FENetConfig
+
+_LOWEST = -1e3  # Features show a true zero as this log value, as in torch.
+_NOTHING = -1e8  # Lower limit of the log values that pass through a structured factor, as in torch.
+_SENT = 2  # The place of m_{i->a} among the six log messages that the network sees.
+
+
+class FENetState(NamedTuple):
+    """Messages [S2] in double precision, hidden vectors [C, S2], mean corrections [X] and the number of steps."""
+
+    msg_fv: FloatArray
+    hidden: Any
+    loops: FloatArray
+    steps: float
+
+
+class NativeFENet:
+    """The network with its weights, prepared for one batch."""
+
+    axes = ("edge states", "edge states", "states", None)
+
+    def __init__(self, config: FENetConfig, weights: Weights) -> None:
+        self.config = config
+        C, Q = config.channels, config.tables
+        means = C if config.context else 0
+        first, last = weights["mlp1.0.weight"], weights["mlp1.2.weight"]
+        self.mlp1 = MeanMlp(
+            first[:, :C], first[:, C : C + means], weights["mlp1.0.bias"], last, weights["mlp1.2.bias"]
+        )
+        if Q:
+            first, last = weights["mlp2.0.weight"], weights["mlp2.2.weight"]
+            own = np.concatenate((first[:, :C], first[:, -1:]), axis=1)
+            self.mlp2 = MeanMlp(own, first[:, C : C + means], weights["mlp2.0.bias"], last, weights["mlp2.2.bias"])
+            self.beta, self.gamma = weights["beta"].astype(np.float64), weights["gamma"][:, None]
+        # Rows of the input of the GRU: h, ones, q, delta, the other log messages, m_{i->a}, u; then ones again, so that
+        # MLP1 reads a stretch that begins with h and MLP2 a stretch that ends with ones. In `weight_ih` the order is
+        # log messages, u, q, delta.
+        seen = [n for n in range(6) if n != _SENT]
+        order: list[int | None] = [*(-1 - c for c in range(C)), None]
+        order += [6 + C + n for n in range(Q + config.loops)] + seen + [*range(6, 6 + C), _SENT]
+        self.gru = Gru(weights, "gru", order)
+        self.rows_q = slice(C + 1, C + 1 + Q)
+        self.row_delta = C + 1 + Q
+        self.rows_seen = slice(C + 1 + Q + config.loops, C + 6 + Q + config.loops)
+        self.rows_u = slice(self.rows_seen.stop, self.rows_seen.stop + C)
+        self.row_sent = self.rows_u.stop
+        self.num_rows = len(order)
+        self.out, self.out_bias = weights["out.weight"], weights["out.bias"][:, None].astype(np.float64)
+        self.first_alpha = logit(config.damping)
+        self.mlp3 = Mlp(weights, "mlp3", 3)
+
+    @staticmethod
+    def shapes(config: FENetConfig) -> dict[str, tuple[int, ...]]:
+        """Return the shape of every weight of a network with these settings."""
+        C, Q, H = config.channels, config.tables, config.hidden
+        double = 2 if config.context else 1
+        found = mlp_shapes("mlp1", (double * C, H, C))
+        if Q:
+            found |= {**mlp_shapes("mlp2", (double * C + 1, H, Q)), "beta": (Q,), "gamma": (Q,)}
+        found |= gru_shapes("gru", Q + 6 + config.loops + C, C)
+        found |= linear_shapes("out", C, 2 + config.loops + config.temper)
+        return found | mlp_shapes("mlp3", (double * C + 1 + config.loops, H, H, 1 + config.temper))
+
+    def start(self, wiring: NativeWiring) -> FENetState:
+        """Prepare the batch, and return uniform messages and hidden vectors of zero."""
+        log_phi, size = wiring.flat.log_phi, len(wiring.state)
+        self.wiring, self.tables = wiring, NativeTables(wiring, log_phi)
+        if self.config.tables:  # Finite numbers replace zeros here. They are features and never become answers.
+            bounded = np.maximum(log_phi, _LOWEST) if wiring.has_zeros else log_phi
+            self.warm_tables = NativeTables(wiring, self.beta[:, None] * bounded, np.float32)
+        self.loops: NativeLoops | None = loops_of(wiring) if self.config.loops else None
+        self.input = np.zeros((self.num_rows + 1, size), np.float32)
+        self.input[self.config.channels] = self.input[-1] = 1.0
+        self.seen_unary = squash(wiring.normalize(wiring.unary_seen).astype(np.float32))
+        self.v = np.empty((self.config.channels, size), np.float32)
+        self.y = np.empty((self.config.tables, size), np.float32)
+        hidden = np.zeros((self.config.channels, size), np.float32)
+        return FENetState(wiring.uniform_messages(), hidden, np.zeros(wiring.flat.num_states), 0.0)
+
+    def step(self, state: FENetState) -> FENetState:
+        """Do one step; the numbers are those of the docstring of `FENet`."""
+        config, wiring, x, C = self.config, self.wiring, self.input, self.config.channels
+        old, before = state.msg_fv, state.hidden
+        msg_vf = wiring.outgoing(old)  # 1
+        unscaled = self.tables.messages(msg_vf)
+        new = wiring.normalize(unscaled)
+        raw = np.stack((old, new, msg_vf, msg_vf + old, unscaled + msg_vf))
+        raw -= finite(wiring.log_total(raw, True))
+        seen = raw.astype(np.float32)
+        if not wiring.is_max:
+            seen -= finite(wiring.log_total(seen, False))
+        sent = seen[_SENT].copy()
+        squash(seen)
+        x[self.rows_seen][:2], x[self.row_sent], x[self.rows_seen][2:4] = seen[:2], seen[2], seen[3:]
+        x[self.rows_seen][4] = self.seen_unary
+        x[:C] = before
+        u = x[self.rows_u]
+        u[:] = wiring.sums.of_others(self.mlp1(wiring, x[: C + 1], self.v))  # 2
+        if config.tables:
+            self._through_tables(sent)
+        delta: Any = None
+        loops = state.loops
+        if self.loops is not None:  # 5
+            delta, loops = self.loops.corrections(old, new)
+            wiring.center(delta)
+            x[self.row_delta] = delta
+            squash(x[self.row_delta])
+        h = self.gru(x[:-1], before)  # 6
+        out = (self.out @ h).astype(np.float64)
+        out += self.out_bias
+        if delta is not None:  # 7
+            new = new + delta * (1.0 + out[2])
+        if config.temper:
+            new = _power(new, wiring.mean_over_states(out[-1]), wiring.has_zeros)
+        msg = wiring.damp(new, old, sigmoid(out[0] + self.first_alpha))
+        change = out[1]
+        wiring.center(change)
+        msg += change
+        if config.settle and (wiring.has_zeros or state.steps >= config.steps):
+            keep = 1.0 - settling(state.steps + 1.0, config.steps, config.settle)
+            msg = wiring.damp(msg, old, keep)
+            h += np.float32(keep) * (before - h)
+        return FENetState(msg, h, loops, state.steps + 1.0)
+
+    def _through_tables(self, sent: Any) -> None:
+        """Set the features that the other variables of the factor send through the table, at Q temperatures (3, 4)."""
+        wiring = self.wiring
+        y = self.mlp2(wiring, self.input[self.rows_u.start :], self.y)
+        if wiring.has_zeros:
+            np.maximum(sent, np.float32(_LOWEST), out=sent)
+        y += self.gamma * sent
+        q = self.warm_tables.messages(y)
+        if wiring.flat.structured:  # A noisy-or whose causes surely fail excludes a state by itself.
+            np.maximum(q, np.float32(_NOTHING), out=q)
+        wiring.center(q)
+        self.input[self.rows_q] = squash(q)
+
+    def log_beliefs(self, state: FENetState) -> FloatArray:
+        """Return the log beliefs [X] of the messages, corrected by MLP3."""
+        flat, config = self.wiring.flat, self.config
+        log_b = self.wiring.log_beliefs(state.msg_fv)
+        total = self.wiring.sums.of(state.hidden)
+        scale = _log_sums(flat, log_b)
+        parts = [total, squash((log_b - finite(scale)[flat.var_of_state]).astype(np.float32))[None]]
+        if config.context:
+            parts.append(_means(flat, total))
+        if config.loops:
+            parts.append(squash(state.loops.astype(np.float32))[None])
+        out = self.mlp3(np.concatenate(parts)).astype(np.float64)
+        if config.temper:
+            log_b = _power(log_b, _means(flat, out[1:])[0], self.wiring.has_zeros)
+        return log_b + out[0]
+
+
+def _power(log_values: FloatArray, gate: FloatArray, zeros: bool) -> FloatArray:
+    """Raise values to the power 2 sigmoid(gate), which is 1 at 0; a true zero stays zero."""
+    power = 1.0 + np.tanh(0.5 * gate)
+    if not zeros:
+        return power * log_values
+    zero = np.isneginf(log_values)
+    return np.where(zero, -np.inf, power * np.where(zero, 0.0, log_values))
+
+
+def _log_sums(flat: Any, log_b: FloatArray) -> FloatArray:
+    """Return [V] ln of the sum over the states of each variable."""
+    if not flat.num_vars:
+        return np.zeros(0)
+    top = np.maximum.reduceat(log_b, flat.var_ptr[:-1])
+    weight = np.exp(log_b - finite(top)[flat.var_of_state])
+    return np.log(np.add.reduceat(weight, flat.var_ptr[:-1])) + finite(top)
+
+
+def _means(flat: Any, values: Any) -> Any:
+    """Return [.., X] the mean over the states of the same variable, repeated for each state."""
+    if not flat.num_vars:
+        return values
+    sums = np.add.reduceat(values, flat.var_ptr[:-1], axis=-1)
+    sums /= np.diff(flat.var_ptr).astype(values.dtype)
+    return sums[..., flat.var_of_state]
