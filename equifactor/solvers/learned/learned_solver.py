@@ -249,7 +249,7 @@ class NeuralSolver(IterativeSolver["Run"]):
 
     def step(self, state: Run, count: int) -> FloatArray:
         """Run `count` steps of the network and return how far the last one moved each graph [G]."""
-        return state.advance(count, watched=self.tolerance > 0)
+        return state.advance(count, self.tolerance, self.iterations)
 
     def take(self, state: Run, graphs: IntArray) -> Any:
         """Return the state of some graphs, or None if the network cannot divide its batch."""

@@ -62,15 +62,15 @@ class NetworkRun:
 
     # ---- steps ------------------------------------------------------------------------------------------
 
-    def advance(self, count: int, watched: bool = True) -> FloatArray:
-        """Run `count` steps; return [G] the largest change of a belief or message in the last one, in probability.
+    def advance(self, count: int, tolerance: float, most: int) -> FloatArray:
+        """Run `count` of `most` steps; return [G] the largest change of a belief or message in the last one.
 
-        Without `watched` the change is infinite. Measuring it costs a readout and waits for the device.
+        It is a change of probability. With a tolerance of 0 it is infinite: measuring it waits for the device.
         """
         with torch.inference_mode(), self._watch():
             for _ in range(count - 1):
                 self.state = self.network.step(self.state)
-            if not watched:
+            if tolerance == 0.0:
                 self.state = self.network.step(self.state)
                 return np.full(self.flat.num_graphs, np.inf)
             before = self._probabilities() if self._last is None or count > 1 else self._last

@@ -85,7 +85,7 @@ class NativeFEGNN:
         return FEGNNState(msg, h_vf, self._moved(state.hidden_fv, h_fv, t), t)
 
     def _gru(self, gru: Gru, given: Any, hidden: Any) -> Any:
-        return gru(np.concatenate((hidden, np.ones_like(hidden[:1]), given)), hidden)
+        return gru(np.concatenate((hidden, np.ones_like(hidden[:1]), given)), self.wiring.compiled)
 
     def _moved(self, before: Any, after: Any, t: float) -> Any:
         """Return `after`, or with `settle` a mean of `before` and `after` that moves less with every step."""
@@ -112,7 +112,7 @@ def _without_scale(table: FloatArray) -> Any:
     rows = table.reshape(len(table), -1)
     possible = ~np.isneginf(rows)
     mean = np.where(possible, rows, 0.0).sum(1) / np.maximum(possible.sum(1), 1)
-    return np.moveaxis(table, 0, -1).__sub__(mean).astype(np.float32, order="C")
+    return (np.moveaxis(table, 0, -1) - mean).astype(np.float32, order="C")
 
 
 def _sum_of_other_factors(wiring: NativeWiring, msg_fv: FloatArray) -> FloatArray:

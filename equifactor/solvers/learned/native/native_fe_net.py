@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOWEST = -1e3  # Features show a true zero as this log value, as in torch.
 _NOTHING = -1e8  # Lower limit of the log values that pass through a structured factor, as in torch.
-_SENT = 2  # The place of m_{i->a} among the six log messages that the network sees.
+_SENT = 2  # The place of m_{i->a} among the six log messages in `weight_ih`.
 
 
 class FENetState(NamedTuple):
@@ -59,19 +59,13 @@ class NativeFENet:
             own = np.concatenate((first[:, :C], first[:, -1:]), axis=1)
             self.mlp2 = MeanMlp(own, first[:, C : C + means], weights["mlp2.0.bias"], last, weights["mlp2.2.bias"])
             self.beta, self.gamma = weights["beta"].astype(np.float64), weights["gamma"][:, None]
-        # Rows of the input of the GRU: h, ones, q, delta, the other log messages, m_{i->a}, u; then ones again, so that
-        # MLP1 reads a stretch that begins with h and MLP2 a stretch that ends with ones. In `weight_ih` the order is
-        # log messages, u, q, delta.
-        seen = [n for n in range(6) if n != _SENT]
-        order: list[int | None] = [*(-1 - c for c in range(C)), None]
-        order += [6 + C + n for n in range(Q + config.loops)] + seen + [*range(6, 6 + C), _SENT]
-        self.gru = Gru(weights, "gru", order)
-        self.rows_q = slice(C + 1, C + 1 + Q)
-        self.row_delta = C + 1 + Q
-        self.rows_seen = slice(C + 1 + Q + config.loops, C + 6 + Q + config.loops)
-        self.rows_u = slice(self.rows_seen.stop, self.rows_seen.stop + C)
-        self.row_sent = self.rows_u.stop
-        self.num_rows = len(order)
+        # Rows of the input of the GRU: h, ones, u, m_{i->a}, the other log messages, q, delta. MLP1 reads h, MLP2 u and
+        # m_{i->a}. In `weight_ih` the order is log messages, u, q, delta.
+        seen = [_SENT, *(n for n in range(6) if n != _SENT)]
+        order: list[int | None] = [*(-1 - c for c in range(C)), None, *range(6, 6 + C), *seen]
+        self.gru = Gru(weights, "gru", order + [6 + C + n for n in range(Q + config.loops)])
+        self.rows_u, self.rows_seen = slice(C + 1, 2 * C + 1), slice(2 * C + 1, 2 * C + 7)
+        self.rows_q, self.num_rows = slice(2 * C + 7, 2 * C + 7 + Q), 2 * C + 7 + Q + config.loops
         self.out, self.out_bias = weights["out.weight"], weights["out.bias"][:, None].astype(np.float64)
         self.first_alpha = logit(config.damping)
         self.mlp3 = Mlp(weights, "mlp3", 3)
@@ -96,11 +90,9 @@ class NativeFENet:
             bounded = np.maximum(log_phi, _LOWEST) if wiring.has_zeros else log_phi
             self.warm_tables = NativeTables(wiring, self.beta[:, None] * bounded, np.float32)
         self.loops: NativeLoops | None = loops_of(wiring) if self.config.loops else None
-        self.input = np.zeros((self.num_rows + 1, size), np.float32)
-        self.input[self.config.channels] = self.input[-1] = 1.0
-        self.seen_unary = squash(wiring.normalize(wiring.unary_seen).astype(np.float32))
-        self.v = np.empty((self.config.channels, size), np.float32)
-        self.y = np.empty((self.config.tables, size), np.float32)
+        self.input = np.zeros((self.num_rows, size), np.float32)
+        self.input[self.config.channels] = 1.0
+        self.input[self.rows_seen][-1] = squash(wiring.normalize(wiring.unary_seen).astype(np.float32))
         hidden = np.zeros((self.config.channels, size), np.float32)
         return FENetState(wiring.uniform_messages(), hidden, np.zeros(wiring.flat.num_states), 0.0)
 
@@ -111,18 +103,15 @@ class NativeFENet:
         msg_vf = wiring.outgoing(old)  # 1
         unscaled = self.tables.messages(msg_vf)
         new = wiring.normalize(unscaled)
-        raw = np.stack((old, new, msg_vf, msg_vf + old, unscaled + msg_vf))
+        raw = np.stack((msg_vf, old, new, msg_vf + old, unscaled + msg_vf))
         raw -= finite(wiring.log_total(raw, True))
         seen = raw.astype(np.float32)
         if not wiring.is_max:
             seen -= finite(wiring.log_total(seen, False))
-        sent = seen[_SENT].copy()
-        squash(seen)
-        x[self.rows_seen][:2], x[self.row_sent], x[self.rows_seen][2:4] = seen[:2], seen[2], seen[3:]
-        x[self.rows_seen][4] = self.seen_unary
+        sent = seen[0].copy()
+        x[self.rows_seen][:-1] = squash(seen)
         x[:C] = before
-        u = x[self.rows_u]
-        u[:] = wiring.sums.of_others(self.mlp1(wiring, x[: C + 1], self.v))  # 2
+        x[self.rows_u] = wiring.sums.of_others(self.mlp1(wiring, before))  # 2
         if config.tables:
             self._through_tables(sent)
         delta: Any = None
@@ -130,9 +119,9 @@ class NativeFENet:
         if self.loops is not None:  # 5
             delta, loops = self.loops.corrections(old, new)
             wiring.center(delta)
-            x[self.row_delta] = delta
-            squash(x[self.row_delta])
-        h = self.gru(x[:-1], before)  # 6
+            x[-1] = delta
+            squash(x[-1])
+        h = self.gru(x, wiring.compiled)  # 6
         out = (self.out @ h).astype(np.float64)
         out += self.out_bias
         if delta is not None:  # 7
@@ -152,7 +141,7 @@ class NativeFENet:
     def _through_tables(self, sent: Any) -> None:
         """Set the features that the other variables of the factor send through the table, at Q temperatures (3, 4)."""
         wiring = self.wiring
-        y = self.mlp2(wiring, self.input[self.rows_u.start :], self.y)
+        y = self.mlp2(wiring, self.input[self.rows_u.start : self.rows_seen.start + 1])
         if wiring.has_zeros:
             np.maximum(sent, np.float32(_LOWEST), out=sent)
         y += self.gamma * sent

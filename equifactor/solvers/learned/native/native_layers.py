@@ -90,57 +90,65 @@ class Mlp:
         return values
 
 
+def _padded(matrix: Any) -> Any:
+    """Return a matrix with rows of zeros up to a multiple of four, flat, as kernels take it."""
+    rows = -len(matrix) % 4
+    return np.concatenate((matrix, np.zeros((rows, matrix.shape[1]), np.float32))).astype(np.float32).ravel()
+
+
 class MeanMlp:
     """A network of two layers that sees values of a state and means over the states of its edge.
 
-    Its input [K, S2] ends with a row of ones for the bias, and the first `num_mean` of its rows have means as well. Of
-    two states the network computes W sum/2 and W difference/2, which takes half of the multiplications.
+    In plain NumPy, for two states it computes W sum/2 and W difference/2, which takes half of the multiplications.
     """
 
     def __init__(self, own: Any, mean: Any, bias: Any, last: Any, last_bias: Any) -> None:
-        H, K = own.shape
-        self.own = np.zeros((H, K + 1), np.float32)
-        self.own[:, :K] = own
-        self.mean = np.zeros((H, K + 1), np.float32)
-        self.mean[:, : mean.shape[1]] = mean
-        self.mean[:, K] = bias
-        self.sum = np.ascontiguousarray(0.5 * (self.own + self.mean))
-        self.difference = np.ascontiguousarray(0.5 * self.own)
-        self.last, self.bias = np.ascontiguousarray(last), last_bias[:, None].astype(np.float32)
-        self.hidden = np.zeros(0, np.float32)  # Memory for the hidden layer, which is used again in every step.
+        (H, self.num_in), self.num_out = own.shape, len(last)
+        all_means = np.zeros_like(own)
+        all_means[:, : mean.shape[1]] = mean
+        self.own, self.mean, self.bias = own.astype(np.float32), all_means, bias[:, None].astype(np.float32)
+        self.last, self.last_bias = np.ascontiguousarray(last), last_bias[:, None, None].astype(np.float32)
+        spare = np.zeros(-H % 4, np.float32)  # Hidden units that have no effect.
+        columns = np.concatenate((last, np.zeros((len(last), len(spare)), np.float32)), axis=1)
+        self.padded = (
+            _padded(own), _padded(all_means), np.concatenate((bias, spare)), _padded(columns), np.array(last_bias)
+        )  # fmt: skip
 
-    def __call__(self, wiring: NativeWiring, values: Any, out: Any) -> Any:
-        """Set `out` [H', S2] from the input [K + 1, S2], and return it."""
-        H = len(self.own)
+    def __call__(self, wiring: NativeWiring, values: Any) -> Any:
+        """Return the output [M, S2] for the input [K, S2]."""
+        size = values.shape[1]
+        out = np.empty((self.num_out, size), np.float32)
         for rows in wiring.rows:
-            given, found = rows.of(values), rows.of(out)
+            if wiring.compiled:
+                from equifactor.solvers.learned.native.layer_kernels import mean_mlp
+
+                mean_mlp(values.ravel(), size, rows.first, rows.card, rows.count, *self.padded, out.ravel())
+                continue
             step = max(1, _COLUMNS // rows.card)
-            if self.hidden.size < 2 * H * rows.card * min(step, rows.count):
-                self.hidden = np.empty(2 * H * rows.card * min(step, rows.count), np.float32)
+            given, found = rows.of(values), rows.of(out)
             for start in range(0, rows.count, step):
-                columns = slice(start, min(start + step, rows.count))
-                self._block(given[:, :, columns], found[:, :, columns])
+                columns = slice(start, start + step)
+                hidden = self._hidden(given[:, :, columns])
+                np.maximum(hidden, hidden * _SLOPE, out=hidden)
+                last = self.last @ hidden.reshape(len(hidden), -1)
+                np.add(last.reshape(self.num_out, *hidden.shape[1:]), self.last_bias, out=found[:, :, columns])
         return out
 
-    def _block(self, given: Any, found: Any) -> None:
-        """Compute some columns [K + 1, d, n] of one cardinality."""
-        H, d, n = len(self.own), *given.shape[1:]
-        hidden, other = self.hidden[: 2 * H * d * n].reshape(2, H, d, n)
+    def _hidden(self, given: Any) -> Any:
+        """Return the first layer [H, d, n] of some edges [K, d, n] before its activation."""
+        K, d, n = given.shape
         if d == 2:
-            both, apart = other.reshape(2, H, n)  # `other` is only memory here.
-            np.matmul(self.sum, given[:, 0] + given[:, 1], out=both)
-            np.matmul(self.difference, given[:, 0] - given[:, 1], out=apart)
-            np.add(both, apart, out=hidden[:, 0])
-            np.subtract(both, apart, out=hidden[:, 1])
-        else:
-            np.matmul(self.own, np.ascontiguousarray(given).reshape(len(given), -1), out=hidden.reshape(H, -1))
-            hidden += (self.mean @ given.mean(axis=1))[:, None]
-        np.multiply(hidden, _SLOPE, out=other)
-        np.maximum(hidden, other, out=hidden)
-        np.add((self.last @ hidden.reshape(H, -1)).reshape(-1, d, n), self.bias[:, None], out=found)
+            half = 0.5 * (given[:, 0] + given[:, 1])
+            both = (self.own + self.mean) @ half
+            both += self.bias
+            apart = self.own @ (given[:, 0] - half)
+            return np.stack((both + apart, both - apart), axis=1)
+        hidden = (self.own @ given.reshape(K, -1)).reshape(-1, d, n)
+        hidden += (self.mean @ given.mean(axis=1) + self.bias)[:, None]
+        return hidden
 
 
-_COLUMNS = 2048  # Edge states whose hidden layers are computed together: they should stay in the near cache.
+_COLUMNS = 4096  # Edge states whose hidden layers are computed together in plain NumPy. Chosen by hand.
 
 
 class Gru:
@@ -149,36 +157,35 @@ class Gru:
     Args:
         weights: of the model file.
         name: of the cell.
-        order: for each row of the input the column of `weight_ih`; -1 - c for hidden channel c; None for the ones.
+        order: for each row of the input the column of `weight_ih`; -1 - c for hidden channel c; None for the ones. It
+            begins with the hidden channels and the ones.
     """
 
     def __init__(self, weights: Mapping[str, Any], name: str, order: Sequence[int | None]) -> None:
         given, hidden = weights[f"{name}.weight_ih"], weights[f"{name}.weight_hh"]
         b_given, b_hidden = weights[f"{name}.bias_ih"], weights[f"{name}.bias_hh"]
         C = self.channels = hidden.shape[1]
-        gates = np.zeros((3 * C, len(order)), np.float32)  # Both gates and the new value, without the hidden state.
-        again = np.zeros((C, len(order)), np.float32)  # What the hidden state adds to the new value.
-        for row, column in enumerate(order):
-            if column is None:
-                gates[:, row] = b_given
-                gates[: 2 * C, row] += b_hidden[: 2 * C]
-                again[:, row] = b_hidden[2 * C :]
-            elif column >= 0:
-                gates[:, row] = given[:, column]
-            else:
-                gates[: 2 * C, row] = hidden[: 2 * C, -1 - column]
-                again[:, row] = hidden[2 * C :, -1 - column]
-        gates[: 2 * C] *= 0.5  # sigmoid(x) = (1 + tanh(x / 2)) / 2
-        again *= 0.5  # The reset gate is used as 1 + tanh.
-        used = np.flatnonzero(np.any(again != 0, axis=0) | np.array([c is None or c < 0 for c in order]))
-        self.again_rows = slice(int(used[0]), int(used[-1]) + 1)
-        self.gates, self.again = gates, np.ascontiguousarray(again[:, self.again_rows])
+        self.gates = np.zeros((3 * C, len(order)), np.float32)  # Both gates, and the new value from all other rows.
+        self.gates[:, C + 1 :] = given[:, [column for column in order[C + 1 :] if column is not None]]
+        self.gates[: 2 * C, :C] = hidden[: 2 * C]
+        self.gates[:, C] = b_given
+        self.gates[: 2 * C, C] += b_hidden[: 2 * C]
+        self.gates[: 2 * C] *= 0.5  # sigmoid(x) = (1 + tanh(x / 2)) / 2
+        # What the hidden state adds to the new value. The reset gate is used as 1 + tanh.
+        self.again = 0.5 * np.concatenate((hidden[2 * C :], b_hidden[2 * C :, None]), axis=1)
+        self.padded = _padded(self.gates), _padded(self.again)
 
-    def __call__(self, values: Any, hidden: Any) -> Any:
+    def __call__(self, values: Any, compiled: bool) -> Any:
         """Return the next hidden state [C, N]."""
-        C = self.channels
+        C, size = self.channels, values.shape[1]
+        if compiled:
+            from equifactor.solvers.learned.native.layer_kernels import gru
+
+            out = np.empty((C, size), np.float32)
+            gru(values.ravel(), size, *self.padded, C, out.ravel())
+            return out
         gates = self.gates @ values
-        new = self.again @ values[self.again_rows]
+        new = self.again @ values[: C + 1]
         both = gates[: 2 * C]
         np.tanh(both, out=both)
         both += np.float32(1.0)
@@ -187,6 +194,6 @@ class Gru:
         np.tanh(new, out=new)
         kept = gates[C : 2 * C]
         kept *= np.float32(0.5)
-        kept *= hidden - new
+        kept *= values[:C] - new
         new += kept
         return new

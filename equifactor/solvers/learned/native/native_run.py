@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.clock import TimeIsUp
 from equifactor.base.status import Task
 from equifactor.kernels.readiness import plain_is_better
 from equifactor.solvers.learned.native.native_wiring import NativeWiring, finite
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from equifactor.solvers.messages.bp_engine import BpAnswers
     from equifactor.solving.solver import SolveContext
 
+# Seconds after the deadline at which a run of several steps is cut short. Chosen by hand.
+_ABANDON_SECONDS = 0.25
+
 
 class NativeRun:
     """The same run as `NetworkRun` in torch.
@@ -31,8 +35,7 @@ class NativeRun:
         self.network, self.compiled, self.context = network, compiled, context
         if hasattr(network.config, "card"):
             check_cardinality(compiled, network.config.name, network.config.card)
-        self._last: tuple[FloatArray, FloatArray] | None = None  # The probabilities after the last watched step.
-        self._read: tuple[Any, FloatArray] | None = None  # A state and its log beliefs.
+        self._read: list[tuple[Any, FloatArray]] = []  # States and their log beliefs.
         with np.errstate(all="ignore"):
             self.wiring = NativeWiring(compiled, "max" if task is Task.MAP else "sum", context.clock)
             self.state = network.start(self.wiring)
@@ -40,29 +43,26 @@ class NativeRun:
 
     # ---- steps ------------------------------------------------------------------------------------------
 
-    def advance(self, count: int, watched: bool = True) -> FloatArray:
+    def advance(self, count: int, tolerance: float, most: int) -> FloatArray:
         """Run `count` steps; return [G] the largest change of a belief or message in the last one, in probability.
 
-        Without `watched` the change is infinite. Measuring it costs a readout.
+        With a tolerance of 0 the change is infinite. Beliefs cost a readout of two states. They are compared after the
+        last of `most` steps, and if the messages of a graph moved by no more than the tolerance.
         """
         with np.errstate(all="ignore"):
-            for _ in range(count - 1):
-                self.state = self.network.step(self.state)
-            if not watched:
-                self.state = self.network.step(self.state)
+            for n in range(count):
+                before, self.state = self.state, self.network.step(self.state)
+                if n + 1 < count and self.context.clock.late > _ABANDON_SECONDS:
+                    raise TimeIsUp
+            if tolerance == 0.0:
                 return np.full(self.compiled.num_graphs, np.inf)
-            before = self._probabilities() if self._last is None or count > 1 else self._last
-            self.state = self.network.step(self.state)
-            self._last = self._probabilities()
-            beliefs, messages = (np.abs(p - q) for p, q in zip(self._last, before, strict=True))
             wiring = self.wiring
-            return np.maximum(
-                wiring.largest_per_graph(self.graph_of_state, beliefs), wiring.largest_per_graph(wiring.graph, messages)
-            )
-
-    def _probabilities(self) -> tuple[FloatArray, FloatArray]:
-        """Return beliefs [X] and messages [S2] as probabilities; messages of a network may not be normalised."""
-        return self.probabilities(), np.exp(self.wiring.normalize(self.state.msg_fv))
+            old, new = (np.exp(wiring.normalize(state.msg_fv)) for state in (before, self.state))
+            change = wiring.largest_per_graph(wiring.graph, np.abs(new - old))
+            if self.state.steps < most and (change > tolerance).all():
+                return change
+            old, new = self._probabilities(before), self._probabilities(self.state)
+            return np.maximum(change, wiring.largest_per_graph(self.graph_of_state, np.abs(new - old)))
 
     # ---- parts of a batch -------------------------------------------------------------------------------
 
@@ -82,7 +82,6 @@ class NativeRun:
                 values[..., self._columns(axis, graphs)] = new
             fields.append(new if axis is None else values)
         self.state = type(self.state)(*fields)
-        self._last = None
 
     def _columns(self, axis: str, graphs: IntArray) -> IntArray:
         """Return the columns of some graphs along an axis, ascending, which is their order in any batch."""
@@ -97,12 +96,15 @@ class NativeRun:
 
     # ---- answers ----------------------------------------------------------------------------------------
 
-    def log_beliefs(self) -> FloatArray:
-        """Return [X], not normalised; cached, since a readout can cost as much as a step."""
-        if self._read is None or self._read[0] is not self.state:
-            with np.errstate(all="ignore"):
-                self._read = self.state, self.network.log_beliefs(self.state)
-        return self._read[1]
+    def log_beliefs(self, state: Any = None) -> FloatArray:
+        """Return [X], not normalised, of a state (by default the current one); the last two readouts are kept."""
+        state = self.state if state is None else state
+        for known, found in self._read:
+            if known is state:
+                return found
+        with np.errstate(all="ignore"):
+            self._read = [*self._read[-1:], (state, self.network.log_beliefs(state))]
+        return self._read[-1][1]
 
     def finite(self) -> BoolArray:
         """Return [G] whether all log beliefs are numbers, or -inf for impossible states."""
@@ -126,13 +128,17 @@ class NativeRun:
 
     def probabilities(self) -> FloatArray:
         """Return [X] normalised beliefs; all zero for a variable without any possible state."""
-        flat = self.compiled
+        with np.errstate(all="ignore"):
+            return self._probabilities(self.state)
+
+    def _probabilities(self, state: Any) -> FloatArray:
+        flat, log_b = self.compiled, self.log_beliefs(state)
         if not flat.num_vars:
             return np.zeros(0)
-        with np.errstate(all="ignore"):
-            weight = np.exp(self.log_beliefs() - finite(self._best())[flat.var_of_state])
-            total = np.add.reduceat(weight, flat.var_ptr[:-1])
-            return weight / np.where(total > 0, total, 1.0)[flat.var_of_state]
+        top = finite(np.maximum.reduceat(log_b, flat.var_ptr[:-1]))
+        weight = np.exp(log_b - top[flat.var_of_state])
+        total = np.add.reduceat(weight, flat.var_ptr[:-1])
+        return weight / np.where(total > 0, total, 1.0)[flat.var_of_state]
 
     def best_states(self) -> IntArray:
         """Return [V] the state of highest belief, the first on ties."""

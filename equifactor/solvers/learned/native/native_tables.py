@@ -87,12 +87,12 @@ def reduced(table: Any, messages: Sequence[Any], mode: Mode) -> Iterator[Any]:
 def _absorb(table: Any, message: Any, axis: int, mode: Mode) -> Any:
     """Combine messages [.., d, F] with tables along one axis and reduce it."""
     lead = message.ndim - 2
-    ones = (*range(lead, axis), *range(axis + 1, table.ndim - 1))
-    message = np.expand_dims(message, ones)
+    ones = (None,) * (axis - lead), (None,) * (table.ndim - 2 - axis)
+    message = message[(slice(None),) * lead + ones[0] + (slice(None), *ones[1])]
     if mode == "linear":
-        return (table * message).sum(axis)
+        return np.add.reduce(table * message, axis)
     table = table + message
-    return table.max(axis) if mode == "max" else log_total(table, False, axis)
+    return np.maximum.reduce(table, axis) if mode == "max" else log_total(table, False, axis)
 
 
 class _Structured:
