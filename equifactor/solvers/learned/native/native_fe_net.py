@@ -89,6 +89,8 @@ class NativeFENet:
         if self.config.tables:  # Finite numbers replace zeros here. They are features and never become answers.
             bounded = np.maximum(log_phi, _LOWEST) if wiring.has_zeros else log_phi
             self.warm_tables = NativeTables(wiring, self.beta[:, None] * bounded, np.float32)
+        # Kernels take 16 columns at once.
+        self.is_fast = wiring.compiled and not wiring.has_zeros and all(rows.count >= 16 for rows in wiring.rows)
         self.loops: NativeLoops | None = loops_of(wiring) if self.config.loops else None
         self.input = np.zeros((self.num_rows, size), np.float32)
         self.input[self.config.channels] = 1.0
@@ -103,13 +105,7 @@ class NativeFENet:
         msg_vf = wiring.outgoing(old)  # 1
         unscaled = self.tables.messages(msg_vf)
         new = wiring.normalize(unscaled)
-        raw = np.stack((msg_vf, old, new, msg_vf + old, unscaled + msg_vf))
-        raw -= finite(wiring.log_total(raw, True))
-        seen = raw.astype(np.float32)
-        if not wiring.is_max:
-            seen -= finite(wiring.log_total(seen, False))
-        sent = seen[0].copy()
-        x[self.rows_seen][:-1] = squash(seen)
+        sent = self._see(old, new, msg_vf, unscaled)
         x[:C] = before
         x[self.rows_u] = wiring.sums.of_others(self.mlp1(wiring, before))  # 2
         if config.tables:
@@ -122,21 +118,54 @@ class NativeFENet:
             x[-1] = delta
             squash(x[-1])
         h = self.gru(x, wiring.compiled)  # 6
-        out = (self.out @ h).astype(np.float64)
-        out += self.out_bias
-        if delta is not None:  # 7
-            new = new + delta * (1.0 + out[2])
-        if config.temper:
-            new = _power(new, wiring.mean_over_states(out[-1]), wiring.has_zeros)
-        msg = wiring.damp(new, old, sigmoid(out[0] + self.first_alpha))
-        change = out[1]
-        wiring.center(change)
-        msg += change
+        out = self.out @ h
+        msg = self._next_messages(out, new, old, delta)  # 7
         if config.settle and (wiring.has_zeros or state.steps >= config.steps):
             keep = 1.0 - settling(state.steps + 1.0, config.steps, config.settle)
             msg = wiring.damp(msg, old, keep)
             h += np.float32(keep) * (before - h)
         return FENetState(msg, h, loops, state.steps + 1.0)
+
+    def _see(self, old: FloatArray, new: FloatArray, msg_vf: FloatArray, unscaled: FloatArray) -> Any:
+        """Set the log messages that the network sees; return m_{i->a} [S2], normalised."""
+        wiring, seen = self.wiring, self.input[self.rows_seen][:-1]
+        if self.is_fast:
+            from equifactor.solvers.learned.native.step_kernels import see
+
+            sent = np.empty(len(old), np.float32)
+            for rows in wiring.rows:
+                see(msg_vf, old, new, unscaled, *rows, wiring.is_max, len(old), sent, seen.ravel())
+            return sent
+        raw = np.stack((msg_vf, old, new, msg_vf + old, unscaled + msg_vf))
+        raw -= finite(wiring.log_total(raw, True))
+        log_p = raw.astype(np.float32)
+        if not wiring.is_max:
+            log_p -= finite(wiring.log_total(log_p, False))
+        sent = log_p[0].copy()
+        seen[:] = squash(log_p)
+        return sent
+
+    def _next_messages(self, out: Any, new: FloatArray, old: FloatArray, delta: FloatArray | None) -> FloatArray:
+        """Return corrected and damped messages, from alpha, epsilon, kappa and tau in the rows of `out`."""
+        wiring, bias = self.wiring, self.out_bias
+        if self.is_fast:
+            from equifactor.solvers.learned.native.step_kernels import update
+
+            msg = np.empty_like(new)
+            given = out.ravel(), bias.ravel(), old if delta is None else delta
+            for rows in wiring.rows:
+                which = delta is not None, self.config.temper
+                update(*given, *which, new, old, self.first_alpha, *rows, len(new), msg)
+            return msg
+        out = out.astype(np.float64) + bias
+        if delta is not None:
+            new = new + delta * (1.0 + out[2])
+        if self.config.temper:
+            new = _power(new, wiring.mean_over_states(out[-1]), wiring.has_zeros)
+        msg = wiring.damp(new, old, sigmoid(out[0] + self.first_alpha))
+        wiring.center(out[1])
+        msg += out[1]
+        return msg
 
     def _through_tables(self, sent: Any) -> None:
         """Set the features that the other variables of the factor send through the table, at Q temperatures (3, 4)."""
@@ -145,6 +174,8 @@ class NativeFENet:
         if wiring.has_zeros:
             np.maximum(sent, np.float32(_LOWEST), out=sent)
         y += self.gamma * sent
+        if self.is_fast and self.warm_tables.put_pair_features(y, self.input[self.rows_q]):
+            return
         q = self.warm_tables.messages(y)
         if wiring.flat.structured:  # A noisy-or whose causes surely fail excludes a state by itself.
             np.maximum(q, np.float32(_NOTHING), out=q)

@@ -60,6 +60,25 @@ class NativeTables:
             self.kinds.put(given, out, is_max)
         return out
 
+    def put_pair_features(self, y: Any, out: Any) -> bool:
+        """Set `out` [H, S2] to centred and squashed messages by compiled loops; False if they do not apply.
+
+        They apply to pair tables whose linear numbers have a range that fits.
+        """
+        from equifactor.solvers.learned.native.step_kernels import pair_features
+
+        is_max = self.wiring.is_max
+        tables: Any = self.tables if is_max else self.linear
+        if tables is None or any(table.ndim != 4 or table.shape[-1] < 16 for table in tables):
+            return False
+        size = y.shape[1]
+        for table, slots in zip(tables, self.wiring.slots, strict=True):
+            one, two = (slot.place() for slot in slots)
+            found = pair_features(y.ravel(), size, table.ravel(), len(y), table.shape[-1], one, two, is_max, out.ravel())
+            if not found > self.least:
+                return False
+        return True
+
     def _through(self, tables: Sequence[Any], given: Any, mode: Mode) -> Any:
         out = np.empty_like(given)
         for table, slots in zip(tables, self.wiring.slots, strict=True):

@@ -45,6 +45,10 @@ class Slot(NamedTuple):
         """Return the view [.., d, F] of values [.., S2]."""
         return self.rows.of(values)[..., self.columns]
 
+    def place(self) -> tuple[int, int, int]:
+        """Return the first edge state, the distance between states, and the number of states."""
+        return self.rows.first + self.columns.start, self.rows.count, self.rows.card
+
 
 class SumsByOwner:
     """Sums of columns [H, N] that belong to the same owner, such as the edge states of a variable state."""
