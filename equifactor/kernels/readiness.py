@@ -14,7 +14,7 @@ from typing import Literal
 from equifactor.base.clock import Clock
 from equifactor.kernels.compile_costs import seconds_to_compile
 
-Family = Literal["elimination", "messages"]
+Family = Literal["elimination", "messages", "networks"]
 
 _LOAD_SECONDS = 0.35  # Seconds to import Numba and to load compiled kernels: 0.3 to 0.4 s on an AMD EPYC.
 _COMPILE_SHARE = 0.3  # The share of the time left that kernels may take to compile. Chosen by hand.
@@ -22,9 +22,10 @@ _COMPILE_SHARE = 0.3  # The share of the time left that kernels may take to comp
 _MODULES: dict[Family, str] = {
     "elimination": "equifactor.solvers.elimination.elimination_kernels",
     "messages": "equifactor.factors.factor_messages",
+    "networks": "equifactor.solvers.learned.native.layer_kernels",
 }
 _ready: set[Family] = set()  # The families whose kernels are compiled and loaded.
-_spent: dict[Family, float] = {"elimination": 0.0, "messages": 0.0}  # Seconds of plain NumPy in this process.
+_spent: dict[Family, float] = dict.fromkeys(_MODULES, 0.0)  # Seconds of plain NumPy in this process.
 
 
 def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family, count: bool = True) -> bool:

@@ -127,6 +127,41 @@ def mean_mlp(given, size, first, card, count, own, mean, bias, last, last_bias, 
                 _write(found, m * BLOCK, width, out, m * size + first + x * count + column)
 
 
+@fast_kernel
+def mlp(given, size, weights, biases, sizes, slope, out):
+    """Compute linear layers with a leaky ReLU between them, for all columns.
+
+    Args:
+        given: [K, size], flat.
+        size: the number of columns.
+        weights: the matrices of all layers one after the other, with rows padded.
+        biases: the biases of all layers, padded in the same way.
+        sizes: the number of inputs of each layer and the outputs of the last, all but the first one padded.
+        slope: of the leaky ReLU below zero.
+        out: [M, size], flat, with M up to the last of the sizes.
+    """
+    widest = sizes.max()
+    block, found = np.empty(widest * BLOCK, np.float32), np.empty(widest * BLOCK, np.float32)
+    starts = _repeated(biases, len(biases))
+    below = _filled(np.float32(slope))
+    for column in range(0, size, BLOCK):
+        width = min(BLOCK, size - column)
+        for k in range(sizes[0]):
+            _read(given, k * size + column, width, block, k * BLOCK)
+        weight = bias = 0
+        for n in range(len(sizes) - 1):
+            num_in, num_out = sizes[n], sizes[n + 1]
+            if n > 0:
+                for m in range(0, num_in * BLOCK, LANES):
+                    value = _load(block, m)
+                    _store(block, m, _maximum(value, _multiply(value, below)))
+            _product(weights[weight:], num_out, num_in, block, 0, starts[bias * BLOCK :], found)
+            block, found = found, block
+            weight, bias = weight + num_in * num_out, bias + num_out
+        for m in range(len(out) // size):
+            _write(block, m * BLOCK, width, out, m * size + column)
+
+
 @inlined
 def _tanh(x):
     """Return tanh of a vector: 1 - 2 / (exp(2 x) + 1), which is 1 up to rounding from 9 on."""

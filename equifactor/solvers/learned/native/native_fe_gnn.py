@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from equifactor.solvers.learned.native.native_layers import Gru, Mlp, Weights, gru_shapes, mlp_shapes, relu, settling, squash
+from equifactor.solvers.learned.native.native_layers import Gru, Mlp, Weights, gru_shapes, mlp_shapes, settling, squash
 from equifactor.solvers.learned.native.native_tables import NativeTables, reduced
 from equifactor.solvers.learned.native.native_wiring import SumsByOwner
 
@@ -36,7 +36,7 @@ class NativeFEGNN:
         self.config = config
         D, X = config.channels, config.card
         self.sees_bp = config.features == "bp"
-        self.mlps = {name: Mlp(weights, name, 3, relu) for name in ("mlp1", "mlp2", "mlp3")}
+        self.mlps = {name: Mlp.of(weights, name, 3, slope=0.0) for name in ("mlp1", "mlp2", "mlp3")}
         hidden: list[int | None] = [*(-1 - c for c in range(D)), None]
         self.gru1 = Gru(weights, "gru1", hidden + list(range(D)))
         self.gru2 = Gru(weights, "gru2", hidden + list(range(X)))
@@ -64,14 +64,14 @@ class NativeFEGNN:
         """Update the hidden states from variables to factors, then from factors to variables."""
         wiring, t, msg, card = self.wiring, state.steps + 1.0, state.msg_fv, self.config.card
         all_messages = wiring.messages(msg) if self.sees_bp else None
-        sent = self.edges.of_others(self.mlps["mlp1"](self._seen(state.hidden_fv, all_messages)))
+        sent = self.edges.of_others(self.mlps["mlp1"](self._seen(state.hidden_fv, all_messages), wiring.compiled))
         h_vf = self._moved(state.hidden_vf, self._gru(self.gru1, sent, state.hidden_vf), t)
         others = None
         if all_messages is not None:
             others = _sum_of_other_factors(wiring, all_messages)
             new = wiring.normalize(self.tables.messages(wiring.outgoing(msg)))
             msg = wiring.damp(new, msg, 0.5)
-        y = self.mlps["mlp2"](self._seen(h_vf, others))
+        y = self.mlps["mlp2"](self._seen(h_vf, others), wiring.compiled)
         out = np.empty_like(y)  # [card, E]
         for edges, table in self.groups:
             if edges:
@@ -101,7 +101,7 @@ class NativeFEGNN:
 
     def log_beliefs(self, state: FEGNNState) -> FloatArray:
         """Return MLP3 of the sum of the incoming hidden states [X]; impossible states stay impossible."""
-        out = self.mlps["mlp3"](self.edges.of(state.hidden_fv)).T.ravel().astype(np.float64)
+        out = self.mlps["mlp3"](self.edges.of(state.hidden_fv), self.wiring.compiled).T.ravel().astype(np.float64)
         if not self.wiring.has_zeros:
             return out
         return np.where(np.isneginf(self.wiring.log_beliefs(state.msg_fv)), -np.inf, out)

@@ -42,12 +42,13 @@ class NativeFENBP:
     axes = ("edge states", None)
 
     def __init__(self, config: FENBPConfig, weights: Weights) -> None:
-        self.config, self.weights = config, weights
+        self.config = config
         self.features = config.features.split("+")
-        self.bias = {name: weights[f"{name}.bias"][:, None] for name in ("first", "second", "last")}
+        self.first, self.second = ((weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in ("first", "second"))
+        self.last, self.last_bias = weights["last.weight"], float(weights["last.bias"][0])
         self.norms = [[weights[f"norms.{n}.{name}"][:, None] for name in ("scale", "shift")] for n in range(2 * config.norm)]
         self.first_alpha = logit(config.damping) if config.bounded else config.damping
-        self.whole = Mlp(weights, "whole", 2) if config.context else None
+        self.whole = Mlp.of(weights, "whole", 2) if config.context else None
 
     @staticmethod
     def shapes(config: FENBPConfig) -> dict[str, tuple[int, ...]]:
@@ -98,37 +99,41 @@ class NativeFENBP:
 
     def _damping(self, seen: Any, moved: Any) -> FloatArray:
         """Return alpha for each edge state, or one alpha per edge."""
-        weights, graphs, whole = self.weights, self.graphs, None
-        hidden = weights["first.weight"] @ seen
-        hidden += self.bias["first"]
+        graphs, whole, (first, bias) = self.graphs, None, self.first
         if self.norms or moved is not None:
-            mean = graphs.mean(hidden)
-            centred = hidden if moved is None or self.norms else hidden.copy()
-            graphs.add(centred, -mean)
-            variance = graphs.mean(np.square(centred))
+            # The mean and variance of the first layer follow from those of the features.
+            mean, covariance = graphs.moments(seen)
+            mean = first @ mean + bias[:, None]
+            variance = np.maximum(np.einsum("hi,hj,ijg->hg", first, first, covariance), 0.0)
             if self.whole is not None:
-                spread = 0.5 * np.log(variance + np.float32(_LEAST))
-                whole = self.whole(np.concatenate((moved.astype(np.float32), mean, spread)))
+                spread = 0.5 * np.log(variance + _LEAST)
+                whole = self.whole(np.concatenate((moved, mean, spread)).astype(np.float32), False)
+        if self.norms:
+            scale = self.norms[0][0] / np.sqrt(variance + _NORM_LEAST)
+            shift = ((bias[:, None] - mean) * scale + self.norms[0][1]).astype(np.float32)
+            scale = scale.astype(np.float32)
+        if self.norms and graphs.count > 1:
+            hidden = first @ seen
+            graphs.multiply(hidden, scale)
+            graphs.add(hidden, shift)
+            hidden = self.second[0] @ leaky_relu(hidden)
+            hidden += self.second[1][:, None]
+        else:
             if self.norms:
-                self._scale(hidden, variance, 0)
-        hidden = weights["second.weight"] @ leaky_relu(hidden)
-        hidden += self.bias["second"]
+                first, bias = scale * first, shift[:, 0]
+            hidden = Mlp([(first, bias), self.second])(seen, self.wiring.compiled)
         if self.norms:
             graphs.add(hidden, -graphs.mean(hidden))
-            self._scale(hidden, graphs.mean(np.square(hidden)), 1)
+            scale, shift = self.norms[1]
+            graphs.multiply(hidden, scale / np.sqrt(graphs.mean(np.square(hidden)) + np.float32(_NORM_LEAST)))
+            hidden += shift
         if whole is not None:  # Added after the norms, which would remove it.
             graphs.add(hidden, whole)
         leaky_relu(hidden)
         if self.config.alpha == "edge":
             hidden = self.wiring.log_total(hidden, True)
-        out = (weights["last.weight"] @ hidden)[0].astype(np.float64) + (float(self.bias["last"][0, 0]) + self.first_alpha)
+        out = (self.last @ hidden)[0].astype(np.float64) + (self.last_bias + self.first_alpha)
         return sigmoid(out) if self.config.bounded else out
-
-    def _scale(self, centred: Any, variance: Any, n: int) -> None:
-        """Normalise centred channels to variance 1 over each graph, in place, then scale and shift them."""
-        scale, shift = self.norms[n]
-        self.graphs.multiply(centred, scale / np.sqrt(variance + np.float32(_NORM_LEAST)))
-        centred += shift
 
     def log_beliefs(self, state: FENBPState) -> FloatArray:
         """Return the log beliefs [X] of the messages."""
@@ -143,14 +148,25 @@ class _GraphMeans:
         size = np.bincount(self.graph, minlength=self.count)
         self.share = (1.0 / np.maximum(size, 1)).astype(np.float32)
         # A matrix product with zeros and ones is faster than gathering columns.
-        self.member = (self.graph == np.arange(self.count)[:, None]).astype(np.float32)  # [G, S2]
+        owners = np.arange(self.count if self.count > 1 else 0)
+        self.member = (self.graph == owners[:, None]).astype(np.float32)  # [G, S2]
 
     def mean(self, values: Any) -> Any:
         """Return [H, G] the means of values [H, S2]."""
+        if self.count == 1:
+            return values.mean(axis=1, keepdims=True) if values.shape[1] else np.zeros((len(values), 1), values.dtype)
         sums = values @ self.member.T.astype(values.dtype, copy=False)
-        if self.count > 1 and not np.isfinite(sums).all():  # Zero times NaN is NaN, for all graphs.
+        if not np.isfinite(sums).all():  # Zero times NaN is NaN, for all graphs.
             sums = np.stack([np.bincount(self.graph, row, self.count) for row in values]).astype(values.dtype)
         return sums * self.share
+
+    def moments(self, values: Any) -> tuple[Any, Any]:
+        """Return the means [H, G] and covariances [H, H, G] of values [H, S2], in double precision."""
+        values = values.astype(np.float64)
+        mean = self.mean(values)
+        self.add(values, -mean)
+        products = values[:, None] * values
+        return mean, self.mean(products.reshape(-1, values.shape[1])).reshape(len(values), len(values), -1)
 
     def add(self, values: Any, of_graph: Any) -> None:
         """Add to values [H, S2] those of their graph [H, G]."""
@@ -163,4 +179,5 @@ class _GraphMeans:
     def _spread(self, of_graph: Any) -> Any:
         if self.count == 1:
             return of_graph
-        return of_graph @ self.member if np.isfinite(of_graph).all() else of_graph[:, self.graph]
+        member = self.member.astype(of_graph.dtype, copy=False)
+        return of_graph @ member if np.isfinite(of_graph).all() else of_graph[:, self.graph]

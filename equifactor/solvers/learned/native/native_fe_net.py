@@ -68,7 +68,7 @@ class NativeFENet:
         self.rows_q, self.num_rows = slice(2 * C + 7, 2 * C + 7 + Q), 2 * C + 7 + Q + config.loops
         self.out, self.out_bias = weights["out.weight"], weights["out.bias"][:, None].astype(np.float64)
         self.first_alpha = logit(config.damping)
-        self.mlp3 = Mlp(weights, "mlp3", 3)
+        self.mlp3 = Mlp.of(weights, "mlp3", 3)
 
     @staticmethod
     def shapes(config: FENetConfig) -> dict[str, tuple[int, ...]]:
@@ -193,7 +193,7 @@ class NativeFENet:
             parts.append(_means(flat, total))
         if config.loops:
             parts.append(squash(state.loops.astype(np.float32))[None])
-        out = self.mlp3(np.concatenate(parts)).astype(np.float64)
+        out = self.mlp3(np.concatenate(parts), self.wiring.compiled).astype(np.float64)
         if config.temper:
             log_b = _power(log_b, _means(flat, out[1:])[0], self.wiring.has_zeros)
         return log_b + out[0]
@@ -212,15 +212,22 @@ def _log_sums(flat: Any, log_b: FloatArray) -> FloatArray:
     """Return [V] ln of the sum over the states of each variable."""
     if not flat.num_vars:
         return np.zeros(0)
-    top = np.maximum.reduceat(log_b, flat.var_ptr[:-1])
-    weight = np.exp(log_b - finite(top)[flat.var_of_state])
-    return np.log(np.add.reduceat(weight, flat.var_ptr[:-1])) + finite(top)
+    top = finite(np.maximum.reduceat(log_b, flat.var_ptr[:-1]))
+    weight = np.exp(log_b - top[flat.var_of_state])
+    return np.log(np.add.reduceat(weight, flat.var_ptr[:-1])) + top
 
 
 def _means(flat: Any, values: Any) -> Any:
     """Return [.., X] the mean over the states of the same variable, repeated for each state."""
     if not flat.num_vars:
         return values
+    card = np.diff(flat.var_ptr)
+    if (card == card[0]).all():
+        rows = values.reshape(*values.shape[:-1], -1, card[0])
+        total = rows[..., 0].copy()
+        for x in range(1, int(card[0])):
+            total += rows[..., x]
+        return np.repeat(total / values.dtype.type(card[0]), card[0], axis=-1)
     sums = np.add.reduceat(values, flat.var_ptr[:-1], axis=-1)
-    sums /= np.diff(flat.var_ptr).astype(values.dtype)
+    sums /= card.astype(values.dtype)
     return sums[..., flat.var_of_state]

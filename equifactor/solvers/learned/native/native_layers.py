@@ -46,18 +46,13 @@ def leaky_relu(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.maximum(values, values * _SLOPE, out=values)
 
 
-def relu(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return max(x, 0), computed in place."""
-    return np.maximum(values, np.float32(0.0), out=values)
-
-
 def linear_shapes(name: str, given: int, wanted: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the weights of one linear layer, as torch names them."""
     return {f"{name}.weight": (wanted, given), f"{name}.bias": (wanted,)}
 
 
 def mlp_shapes(name: str, sizes: Sequence[int]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the weights of an `mlp`, whose activations have numbers too."""
+    """Return the shapes of the weights of an MLP, whose activations have numbers too."""
     found: dict[str, tuple[int, ...]] = {}
     for n in range(len(sizes) - 1):
         found |= linear_shapes(f"{name}.{2 * n}", sizes[n], sizes[n + 1])
@@ -73,27 +68,45 @@ def gru_shapes(name: str, given: int, hidden: int) -> dict[str, tuple[int, ...]]
     }  # fmt: skip
 
 
-class Mlp:
-    """Linear layers with activations between them."""
-
-    def __init__(self, weights: Mapping[str, Any], name: str, count: int, activation: Any = leaky_relu) -> None:
-        self.layers = [
-            (weights[f"{name}.{2 * n}.weight"], weights[f"{name}.{2 * n}.bias"][:, None]) for n in range(count)
-        ]
-        self.activation = activation
-
-    def __call__(self, values: Any) -> Any:
-        """Return the output of the last layer."""
-        for n, (weight, bias) in enumerate(self.layers):
-            values = weight @ (self.activation(values) if n else values)
-            values += bias
-        return values
-
-
 def _padded(matrix: Any) -> Any:
     """Return a matrix with rows of zeros up to a multiple of four, flat, as kernels take it."""
     rows = -len(matrix) % 4
     return np.concatenate((matrix, np.zeros((rows, matrix.shape[1]), np.float32))).astype(np.float32).ravel()
+
+
+class Mlp:
+    """Linear layers with activations between them: max(x, slope x)."""
+
+    def __init__(self, layers: Sequence[tuple[Any, Any]], slope: float = float(_SLOPE)) -> None:
+        self.layers, self.slope = [(weight, bias[:, None]) for weight, bias in layers], np.float32(slope)
+        self.num_out = len(layers[-1][1])
+        sizes, matrices, biases = [layers[0][0].shape[1]], [], []
+        for weight, bias in layers:
+            rows = -len(weight) % 4
+            columns = np.zeros((len(weight), sizes[-1] - weight.shape[1]), np.float32)  # for the rows added before
+            matrices.append(_padded(np.concatenate((weight, columns), axis=1)))
+            biases.append(np.concatenate((bias, np.zeros(rows, np.float32))))
+            sizes.append(len(weight) + rows)
+        self.padded = np.concatenate(matrices), np.concatenate(biases).astype(np.float32), np.array(sizes)
+
+    @classmethod
+    def of(cls, weights: Mapping[str, Any], name: str, count: int, slope: float = float(_SLOPE)) -> Mlp:
+        """Return the layers of a model file whose names begin with `name`."""
+        names = [f"{name}.{2 * n}" for n in range(count)]
+        return cls([(weights[f"{n}.weight"], weights[f"{n}.bias"]) for n in names], slope)
+
+    def __call__(self, values: Any, compiled: bool) -> Any:
+        """Return the output [M, N] of the last layer."""
+        if compiled and values.shape[1] >= 16:
+            from equifactor.solvers.learned.native.layer_kernels import mlp
+
+            out = np.empty((self.num_out, values.shape[1]), np.float32)
+            mlp(values.ravel(), values.shape[1], *self.padded, self.slope, out.ravel())
+            return out
+        for n, (weight, bias) in enumerate(self.layers):
+            values = weight @ (np.maximum(values, values * self.slope) if n else values)
+            values += bias
+        return values
 
 
 class MeanMlp:

@@ -10,7 +10,7 @@ from equifactor.factors.structured_pairs import StructuredPairs
 from equifactor.graph.kinds import kind_class
 from equifactor.solvers.learned.loop_places import LoopPlaces, find_loops, shares
 from equifactor.solvers.learned.native.native_tables import reduced
-from equifactor.solvers.learned.native.native_wiring import finite
+from equifactor.solvers.learned.native.native_wiring import Rows, Slot, finite
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -20,11 +20,12 @@ _LEAST = 1e-280  # Linear sums above it have lost nothing to underflow.
 
 
 class _Index(NamedTuple):
-    """What follows from the structure alone: all corners of all loops, [d, N] for each corner after the other."""
+    """What follows from the structure alone: S_L states of the corners of all loops, as blocks [d, N]."""
 
     pairs: StructuredPairs
     loops: list[LoopPlaces]
-    corners: list[list[slice]]  # For each shape and corner the places of [d, N].
+    rows: list[Rows]  # Blocks [d, N] of corners with d states.
+    corners: list[list[Slot]]  # For each shape the columns of each corner in a block.
     state: IntArray  # [S_L] the variable state.
     before: IntArray  # [S_L] the edge states of the loop's own two factors.
     after: IntArray
@@ -80,18 +81,17 @@ class NativeLoops:
 
     def _reduced(self, tables: list[Any], values: FloatArray, mode: Any) -> FloatArray:
         out = np.empty_like(values)
-        for table, loop, corners in zip(tables, self.index.loops, self.index.corners, strict=True):
-            given = [values[c].reshape(d, loop.number) for c, d in zip(corners, loop.shape, strict=True)]
-            for corner, sent in zip(corners, reduced(table, given, mode), strict=True):
-                out[corner] = sent.ravel()
+        for table, corners in zip(tables, self.index.corners, strict=True):
+            sent = reduced(table, [corner.of(values) for corner in corners], mode)
+            for corner, message in zip(corners, sent, strict=True):
+                corner.of(out)[:] = message
         return out
 
     def _gauge(self, values: FloatArray) -> None:
         """Subtract the largest value of each corner, so that the scale of tables does not matter."""
-        for loop, corners in zip(self.index.loops, self.index.corners, strict=True):
-            for corner, d in zip(corners, loop.shape, strict=True):
-                own = values[corner].reshape(d, loop.number)
-                own -= own.max(axis=0)
+        for rows in self.index.rows:
+            own = rows.of(values)
+            own -= own.max(axis=0)
 
 
 def loops_of(wiring: NativeWiring) -> NativeLoops | None:
@@ -112,22 +112,22 @@ def _index(wiring: NativeWiring) -> _Index | None:
     loops = find_loops(flat, pairs, wiring.clock)
     if not loops:
         return None
-    found: list[list[IntArray]] = [[], [], []]
-    corners, start = [], 0
-    for loop in loops:
-        own = []
-        for k, d in enumerate(loop.shape):
-            states = np.arange(d)[:, None]
-            places = loop.states[k], loop.before[k], loop.after[k]
-            for part, first in zip(found, places, strict=True):
-                part.append((first + states).ravel())
-            own.append(slice(start, start + d * loop.number))
-            start = own[-1].stop
-        corners.append(own)
-    state, before, after = (np.concatenate(part) for part in found)
+    rows, corners, first = [], [[None] * len(loop.shape) for loop in loops], 0
+    places: list[list[IntArray]] = [[], [], []]
+    for d in sorted({d for loop in loops for d in loop.shape}):
+        own = [(n, k) for n, loop in enumerate(loops) for k, states in enumerate(loop.shape) if states == d]
+        ends = np.cumsum([0, *(loops[n].number for n, _ in own)]).tolist()
+        rows.append(Rows(first, d, ends[-1]))
+        for (n, k), start, end in zip(own, ends, ends[1:], strict=False):
+            corners[n][k] = Slot(rows[-1], slice(start, end))
+        for part, name in zip(places, ("states", "before", "after"), strict=True):
+            columns = np.concatenate([getattr(loops[n], name)[k] for n, k in own])
+            part.append((columns + np.arange(d)[:, None]).ravel())
+        first += d * ends[-1]
+    state, before, after = (np.concatenate(part) for part in places)
     before, after = wiring.where[before], wiring.where[after]
     share, mean = shares(state, before, after, flat.num_states, len(wiring.state))
-    return _Index(pairs, loops, corners, state, before, after, share, mean)
+    return _Index(pairs, loops, rows, corners, state, before, after, share, mean)
 
 
 def _pair_values(wiring: NativeWiring, pairs: StructuredPairs) -> FloatArray:

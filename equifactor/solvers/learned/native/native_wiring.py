@@ -95,7 +95,7 @@ class NativeWiring:
 
     def __init__(self, flat: FlatGraph[np.ndarray], semiring: Semiring, clock: Clock | None = None) -> None:
         self.flat, self.semiring, self.clock = flat, semiring, clock
-        self.compiled = True  # whether layers are compiled loops
+        self.compiled = False  # Whether layers are compiled loops. The run decides.
         self.is_max = semiring == "max"
         # Structured factors may have zeros that no log value shows, for example a noisy-or without a leak.
         self.has_zeros = flat.has_zeros or bool(flat.structured)
