@@ -58,8 +58,7 @@ class Seconds:
     LAYER_BUILD: Final = 5e-6  # For an edge of the model, to build the layers of an upper bound.
     LAYER_ENTRY: Final = 1e-8  # For a cluster entry, in an iteration of an upper bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
-    NETWORK_STATE: Final = 8e-5  # For an edge state, in all steps of `fe-net` together.
-    TORCH_IMPORT: Final = 3.0  # To import torch.
+    NETWORK_STATE: Final = 2e-5  # For an edge state, in all steps of `fe-net` together.
 
 
 @dataclass(frozen=True)

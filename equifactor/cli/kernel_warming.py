@@ -1,8 +1,8 @@
 """Small runs that compile the kernels of every family of solvers: for `equifactor doctor --warm` and for wheels.
 
 A family has the name of a solver, or one of `elimination`, `messages` and `networks` (exact, bp and learned solvers on
-pairs), `search` (MAP by `auto`), `decoding`, `evidence`, `fitting`, `sampling` and `files`. Solvers are run on models that lead to different
-kernels: binary pairs, more states and larger scopes, zeros, evidence, and structured factors.
+pairs), `search` (MAP by `auto`), `decoding`, `evidence`, `fitting`, `sampling` and `files`. Solvers are run on models
+that lead to different kernels: binary pairs, more states and larger scopes, zeros, evidence, and structured factors.
 """
 
 from __future__ import annotations

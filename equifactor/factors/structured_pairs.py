@@ -15,7 +15,10 @@ LARGEST_PAIR = 256  # Largest number of entries of a table in `StructuredPairs`.
 
 
 class StructuredPairs:
-    """Where the tables of P such factors are. The tables of a group are rows of one length, and groups follow each other."""
+    """Where the tables of P such factors are.
+
+    The tables of a group are rows of one length. Groups follow each other.
+    """
 
     def __init__(self, groups: Sequence[StructuredGroup]) -> None:
         # For each group its factors over two variables, and the assignments [A, e] of all edges; None without factors.

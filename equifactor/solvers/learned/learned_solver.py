@@ -25,6 +25,7 @@ from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.learned.model_card import WEIGHTS, card_of_file
 from equifactor.solvers.learned.network_config import NetworkConfig
 from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import solver_class
 from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
@@ -168,10 +169,10 @@ class NeuralSolver(IterativeSolver["Run"]):
         return _loaded(*self._weights_file(task), context.device, context.dtype)
 
     def _native_network(self, task: Task, context: SolveContext) -> Any:
+        assert self.config_class is not None
         cls = _at(self.native_class)
         if not self.untrained:
-            return copy.copy(_loaded_natively(cls, self.config_class, *self._weights_file(task)))
-        assert self.config_class is not None
+            return copy.copy(_loaded_natively(self.name, *self._weights_file(task)))
         config = self.config_class(**self.untrained_settings())
         draw = np.random.default_rng(context.seed).uniform
         bounds = {name: shape[-1] ** -0.5 for name, shape in cls.shapes(config).items()}
@@ -365,8 +366,10 @@ def _loaded(path: str, changed: int, device: str, dtype: str) -> Network:
 
 
 @functools.lru_cache(maxsize=16)
-def _loaded_natively(cls: Any, config_class: Any, path: str, changed: int) -> Any:
+def _loaded_natively(name: str, path: str, changed: int) -> Any:
     """Return the network of a file in NumPy, read once per process and version of the file."""
     from equifactor.solvers.learned.model_weights import read_weights
 
-    return cls(*read_weights(path, card_of_file(path), config_class, cls.shapes))
+    solver: Any = solver_class(name)
+    network = _at(solver.native_class)
+    return network(*read_weights(path, card_of_file(path), solver.config_class, network.shapes))

@@ -41,6 +41,10 @@ def check_cardinality(flat: FlatGraph[Any], kind: str, wanted: int) -> None:
     graph = flat.graphs[int(np.searchsorted(flat.graph_ptr["variables"], first, side="right")) - 1]
     raise ModelError(
         f"{kind} was made for variables of {wanted} states, and {graph.name or 'a graph'} has a variable of {other}. "
-        + (f"Train it with card={other} if all your variables have {other} states, or use" if (card == other).all() else "Use")
+        + (
+            f"Train it with card={other} if all your variables have {other} states, or use"
+            if (card == other).all()
+            else "Use"
+        )
         + " fe-nbp or fe-net, which take any number of states."
     )

@@ -46,7 +46,9 @@ class NativeFENBP:
         self.features = config.features.split("+")
         self.first, self.second = ((weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in ("first", "second"))
         self.last, self.last_bias = weights["last.weight"], float(weights["last.bias"][0])
-        self.norms = [[weights[f"norms.{n}.{name}"][:, None] for name in ("scale", "shift")] for n in range(2 * config.norm)]
+        self.norms = [
+            [weights[f"norms.{n}.{name}"][:, None] for name in ("scale", "shift")] for n in range(2 * config.norm)
+        ]
         self.first_alpha = logit(config.damping) if config.bounded else config.damping
         self.whole = Mlp.of(weights, "whole", 2) if config.context else None
 

@@ -51,9 +51,7 @@ class NativeFENet:
         C, Q = config.channels, config.tables
         means = C if config.context else 0
         first, last = weights["mlp1.0.weight"], weights["mlp1.2.weight"]
-        self.mlp1 = MeanMlp(
-            first[:, :C], first[:, C : C + means], weights["mlp1.0.bias"], last, weights["mlp1.2.bias"]
-        )
+        self.mlp1 = MeanMlp(first[:, :C], first[:, C : C + means], weights["mlp1.0.bias"], last, weights["mlp1.2.bias"])
         if Q:
             first, last = weights["mlp2.0.weight"], weights["mlp2.2.weight"]
             own = np.concatenate((first[:, :C], first[:, -1:]), axis=1)
@@ -90,7 +88,7 @@ class NativeFENet:
             bounded = np.maximum(log_phi, _LOWEST) if wiring.has_zeros else log_phi
             self.warm_tables = NativeTables(wiring, self.beta[:, None] * bounded, np.float32)
         # Kernels take 16 columns at once.
-        self.is_fast = wiring.compiled and not wiring.has_zeros and all(rows.count >= 16 for rows in wiring.rows)
+        self.is_fast = wiring.compiled and not wiring.has_zeros and all(rows.num >= 16 for rows in wiring.rows)
         self.loops: NativeLoops | None = loops_of(wiring) if self.config.loops else None
         self.input = np.zeros((self.num_rows, size), np.float32)
         self.input[self.config.channels] = 1.0
@@ -107,7 +105,7 @@ class NativeFENet:
         new = wiring.normalize(unscaled)
         sent = self._see(old, new, msg_vf, unscaled)
         x[:C] = before
-        x[self.rows_u] = wiring.sums.of_others(self.mlp1(wiring, before))  # 2
+        wiring.sums.of_others(self.mlp1(wiring, before), x[self.rows_u])  # 2
         if config.tables:
             self._through_tables(sent)
         delta: Any = None

@@ -135,11 +135,11 @@ class MeanMlp:
             if wiring.compiled:
                 from equifactor.solvers.learned.native.layer_kernels import mean_mlp
 
-                mean_mlp(values.ravel(), size, rows.first, rows.card, rows.count, *self.padded, out.ravel())
+                mean_mlp(values.ravel(), size, *rows, *self.padded, out.ravel())
                 continue
             step = max(1, _COLUMNS // rows.card)
             given, found = rows.of(values), rows.of(out)
-            for start in range(0, rows.count, step):
+            for start in range(0, rows.num, step):
                 columns = slice(start, start + step)
                 hidden = self._hidden(given[:, :, columns])
                 np.maximum(hidden, hidden * _SLOPE, out=hidden)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.learned.native.native_wiring import NativeWiring
 
+# The loops of single graphs, as long as their structures live: many questions are about one structure.
+_KNOWN: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 _LEAST = 1e-280  # Linear sums above it have lost nothing to underflow.
 
 
@@ -40,7 +43,9 @@ class NativeLoops:
         self.wiring, self.index = wiring, index
         log_phi = np.concatenate((wiring.flat.log_phi, _pair_values(wiring, index.pairs)))
         self.tables = [_joint(wiring, log_phi, loop) for loop in index.loops]
-        self.linear = None
+        self.linear: list[Any] | None = None
+        # Kernels take 8 loops at once.
+        self.is_fast = wiring.compiled and all(loop.number >= 8 for loop in index.loops)
         if not wiring.is_max:
             axes = [tuple(range(t.ndim - 1)) for t in self.tables]
             self.linear = [np.exp(t - t.max(axis=a, keepdims=True)) for t, a in zip(self.tables, axes, strict=True)]
@@ -74,10 +79,26 @@ class NativeLoops:
         if self.linear is not None:
             given = cavity.copy()
             self._gauge(given)
-            found = self._reduced(self.linear, np.exp(given), "linear")
+            np.exp(given, out=given)
+            found = self._linear(given) if self.is_fast else self._reduced(self.linear, given, "linear")
             if found.min() > _LEAST:
-                return np.log(found)
+                return np.log(found, out=found)
         return self._reduced(self.tables, cavity, "max" if self.wiring.is_max else "sum")
+
+    def _linear(self, given: FloatArray) -> FloatArray:
+        """Return what `_reduced` does for linear numbers, by compiled loops."""
+        from equifactor.solvers.learned.native.step_kernels import ring_sums
+
+        assert self.linear is not None
+        size = len(given)
+        # A triangle has a fourth corner with one state, which sends 1.
+        longest = max(loop.number for loop in self.index.loops)
+        given = np.concatenate((given, np.ones(longest)))
+        out = np.empty(len(given))
+        for table, loop, corners in zip(self.linear, self.index.loops, self.index.corners, strict=True):
+            places = [corner.place() for corner in corners] + [(size, 0, 1)] * (4 - len(corners))
+            ring_sums(table.ravel(), loop.number, tuple(places), given, out)
+        return out[:size]
 
     def _reduced(self, tables: list[Any], values: FloatArray, mode: Any) -> FloatArray:
         out = np.empty_like(values)
@@ -96,7 +117,9 @@ class NativeLoops:
 
 def loops_of(wiring: NativeWiring) -> NativeLoops | None:
     """Return the loops of a batch, or None without loops, or if the clock has stopped; a structure is searched once."""
-    cache = wiring.flat.cache
+    graphs, cache = wiring.flat.graphs, wiring.flat.cache
+    if len(graphs) == 1 and graphs[0].observed is None:
+        cache = _KNOWN.setdefault(graphs[0].structure, {})
     if "native loops" not in cache:
         found = _index(wiring)
         if wiring.is_over():
@@ -112,7 +135,8 @@ def _index(wiring: NativeWiring) -> _Index | None:
     loops = find_loops(flat, pairs, wiring.clock)
     if not loops:
         return None
-    rows, corners, first = [], [[None] * len(loop.shape) for loop in loops], 0
+    rows, first = [], 0
+    corners: list[list[Any]] = [[None] * len(loop.shape) for loop in loops]
     places: list[list[IntArray]] = [[], [], []]
     for d in sorted({d for loop in loops for d in loop.shape}):
         own = [(n, k) for n, loop in enumerate(loops) for k, states in enumerate(loop.shape) if states == d]

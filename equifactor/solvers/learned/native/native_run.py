@@ -39,6 +39,7 @@ class NativeRun:
         if hasattr(network.config, "card"):
             check_cardinality(compiled, network.config.name, network.config.card)
         self._read: list[tuple[Any, FloatArray]] = []  # States and their log beliefs.
+        self._moved: tuple[Any, FloatArray] | None = None  # A state and its messages as probabilities.
         with np.errstate(all="ignore"):
             self.wiring = NativeWiring(compiled, "max" if task is Task.MAP else "sum", context.clock)
             seconds = network.config.steps * (_STEP_SECONDS + _STATE_SECONDS * compiled.num_edge_states)
@@ -62,12 +63,18 @@ class NativeRun:
             if tolerance == 0.0:
                 return np.full(self.compiled.num_graphs, np.inf)
             wiring = self.wiring
-            old, new = (np.exp(wiring.normalize(state.msg_fv)) for state in (before, self.state))
+            old = self._moved[1] if self._moved is not None and self._moved[0] is before else self._messages(before)
+            new = self._messages(self.state)
+            self._moved = self.state, new
             change = wiring.largest_per_graph(wiring.graph, np.abs(new - old))
             if self.state.steps < most and (change > tolerance).all():
                 return change
             old, new = self._probabilities(before), self._probabilities(self.state)
             return np.maximum(change, wiring.largest_per_graph(self.graph_of_state, np.abs(new - old)))
+
+    def _messages(self, state: Any) -> FloatArray:
+        """Return the messages [S2] of a state as probabilities; those of a network may not be normalised."""
+        return np.exp(self.wiring.normalize(state.msg_fv))
 
     # ---- parts of a batch -------------------------------------------------------------------------------
 

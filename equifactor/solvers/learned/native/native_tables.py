@@ -44,13 +44,17 @@ class NativeTables:
             axes = tuple(range(len(lead), table.ndim - 1))
             self.tables.append((table - finite(table.max(axis=axes, keepdims=True))).astype(dtype, order="C"))
         self.linear: list[Any] | None = None if wiring.has_zeros else [np.exp(t) for t in self.tables]
-        self.kinds = _Structured(wiring, log_phi, (False, True) if both else (wiring.is_max,)) if wiring.flat.structured else None
+        self.kinds = (
+            _Structured(wiring, log_phi, (False, True) if both else (wiring.is_max,))
+            if wiring.flat.structured
+            else None
+        )
 
     def messages(self, msg_vf: Any, is_max: bool | None = None) -> Any:
         """Return factor-to-variable messages [.., S2] (Eq. 3 of [Sun21]), each up to a constant."""
         wiring = self.wiring
         is_max = wiring.is_max if is_max is None else is_max
-        given = msg_vf - finite(wiring.log_total(msg_vf, True))
+        given = wiring.normalize(msg_vf, True)
         if self.kinds is None and not is_max and self.linear is not None:
             out = self._through(self.linear, np.exp(given.astype(self.dtype)), "linear")
             if not out.size or out.min() > self.least:
@@ -74,7 +78,9 @@ class NativeTables:
         size = y.shape[1]
         for table, slots in zip(tables, self.wiring.slots, strict=True):
             one, two = (slot.place() for slot in slots)
-            found = pair_features(y.ravel(), size, table.ravel(), len(y), table.shape[-1], one, two, is_max, out.ravel())
+            found = pair_features(
+                y.ravel(), size, table.ravel(), len(y), table.shape[-1], one, two, is_max, out.ravel()
+            )
             if not found > self.least:
                 return False
         return True

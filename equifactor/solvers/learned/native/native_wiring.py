@@ -27,12 +27,12 @@ class Rows(NamedTuple):
 
     first: int
     card: int
-    count: int
+    num: int
 
     def of(self, values: Any) -> Any:
         """Return the view [.., d, n] of values [.., S2]."""
-        part = values[..., self.first : self.first + self.card * self.count]
-        return part.reshape(*values.shape[:-1], self.card, self.count)
+        part = values[..., self.first : self.first + self.card * self.num]
+        return part.reshape(*values.shape[:-1], self.card, self.num)
 
 
 class Slot(NamedTuple):
@@ -47,7 +47,7 @@ class Slot(NamedTuple):
 
     def place(self) -> tuple[int, int, int]:
         """Return the first edge state, the distance between states, and the number of states."""
-        return self.rows.first + self.columns.start, self.rows.count, self.rows.card
+        return self.rows.first + self.columns.start, self.rows.num, self.rows.card
 
 
 class SumsByOwner:
@@ -75,9 +75,10 @@ class SumsByOwner:
         """Return [H, owners] the sums."""
         return self._ranked(values).take(self.rank, axis=1)
 
-    def of_others(self, values: Any) -> Any:
+    def of_others(self, values: Any, out: Any = None) -> Any:
         """Return [H, N] for each column the sum of the other columns of its owner."""
-        others = self._ranked(values).take(self.rank_of_column, axis=1)
+        # Without the mode, `take` with `out` works on a copy.
+        others = np.take(self._ranked(values), self.rank_of_column, axis=1, out=out, mode="clip")
         others -= values
         return others
 
@@ -177,6 +178,9 @@ class NativeWiring:
 
     def log_total(self, values: Any, is_max: bool) -> Any:
         """Return [.., S2] ln of the sum (or the maximum) over the states of the same edge, repeated for each state."""
+        if len(self.rows) == 1:
+            total = log_total(self.rows[0].of(values), is_max, axis=-2)
+            return np.concatenate([total] * self.rows[0].card, axis=-1)
         out = np.empty_like(values)
         for rows in self.rows:
             rows.of(out)[:] = log_total(rows.of(values), is_max, axis=-2)[..., None, :]
@@ -184,7 +188,8 @@ class NativeWiring:
 
     def normalize(self, values: Any, is_max: bool | None = None) -> Any:
         """Return messages [.., S2] whose states add up to 1 (sum) or have maximum 1 (max) on each edge."""
-        return values - finite(self.log_total(values, self.is_max if is_max is None else is_max))
+        total = self.log_total(values, self.is_max if is_max is None else is_max)
+        return values - (finite(total) if self.has_zeros else total)
 
     def damp(self, new: FloatArray, old: FloatArray, keep: Any) -> FloatArray:
         """Return damped messages `new + keep (old - new)` (Eq. 7); a true zero in either message stays a true zero."""

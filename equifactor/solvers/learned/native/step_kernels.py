@@ -19,6 +19,8 @@ _minimum, _maximum, _exp, _log_ratio = _OPS.minimum, _OPS.maximum, _OPS.exp_of, 
 _WIDE = vector_operations("float64", LANES)
 _load_wide, _add_wide, _subtract_wide, _maximum_wide = _WIDE.load, _WIDE.add, _WIDE.subtract, _WIDE.maximum
 _narrowed = narrowing(LANES)
+_EIGHT = vector_operations("float64", 8)
+_load_8, _store_8, _add_8, _multiply_8 = _EIGHT.load, _EIGHT.store, _EIGHT.add, _EIGHT.multiply
 _size, _flip, _root = _OPS.size, _OPS.flip, _OPS.square_root
 _FAR = -87.0  # exp of lower numbers is zero in single precision.
 
@@ -166,6 +168,42 @@ def pair_features(y, size, tables, channels, count, one, two, is_max, out):
     block = np.empty(LANES, np.float32)
     _store(block, 0, least)
     return block.min()
+
+
+@fast_kernel
+def ring_sums(tables, count, corners, given, out):
+    """Set the linear messages of N loops to their four corners, from the messages that the corners send.
+
+    Args:
+        tables: [d1, d2, d3, d4, N] linear, flat; d4 is 1 for a triangle.
+        count: loops N, at least 8.
+        corners: for each corner the place of its first state in `given` and `out`, the distance between states, and d.
+        given: [S_L] linear.
+        out: [S_L] linear.
+    """
+    (a, step_a, d_a), (b, step_b, d_b), (c, step_c, d_c), (d, step_d, d_d) = corners
+    for begin in range(0, count, 8):
+        at = min(begin, count - 8)
+        for x in range(d_a):
+            for y in range(d_b):
+                for z in range(d_c):
+                    for w in range(d_d):
+                        entry = _load_8(tables, (((x * d_b + y) * d_c + z) * d_d + w) * count + at)
+                        to_a, to_b = a + x * step_a + at, b + y * step_b + at
+                        to_c, to_d = c + z * step_c + at, d + w * step_d + at
+                        m_a, m_b = _load_8(given, to_a), _load_8(given, to_b)
+                        m_c, m_d = _load_8(given, to_c), _load_8(given, to_d)
+                        before = _multiply_8(entry, _multiply_8(m_a, m_b))
+                        after = _multiply_8(entry, _multiply_8(m_c, m_d))
+                        _add_to(out, to_a, _multiply_8(after, m_b), y + z + w == 0)
+                        _add_to(out, to_b, _multiply_8(after, m_a), x + z + w == 0)
+                        _add_to(out, to_c, _multiply_8(before, m_d), x + y + w == 0)
+                        _add_to(out, to_d, _multiply_8(before, m_c), x + y + z == 0)
+
+
+@inlined
+def _add_to(out, place, value, is_first):
+    _store_8(out, place, value if is_first else _add_8(_load_8(out, place), value))
 
 
 @inlined
