@@ -89,7 +89,7 @@ def _solvers() -> dict[str, dict[str, str]]:
         try:
             solver = ef.solvers.parse_solver(name)
             found[name] = {
-                str(task): str(ef.solve(graph, task, solver, time_limit=0.2).status) for task in solver.tasks
+                str(task): str(ef.solve(graph, task, solver, time_limit=0.2).status) for task in solver.possible_tasks()
             }
         except MissingPackageError as error:
             found[name] = {"error": str(error)}

@@ -56,6 +56,8 @@ GRAPHS = {
     "wide": [ising_grid(5, 5, seed=6, coupling_std=80.0)],
     "batch": [*ising_grid(3, 3, seed=7, count=4), potts_grid(3, 3, states=3, seed=8), FactorGraph([2, 3])],
     "kinds": [_kinds()],
+    "no factors": [FactorGraph([2, 3])],
+    "one variable": [FactorGraph([3], [([0], [1.0, 2.0, 0.0])])],
 }
 BINARY = ("grid", "strong grid", "high degree", "evidence")
 

@@ -167,8 +167,9 @@ class _GraphMeans:
         values = values.astype(np.float64)
         mean = self.mean(values)
         self.add(values, -mean)
-        products = values[:, None] * values
-        return mean, self.mean(products.reshape(-1, values.shape[1])).reshape(len(values), len(values), -1)
+        count, size = values.shape
+        products = (values[:, None] * values).reshape(count * count, size)
+        return mean, self.mean(products).reshape(count, count, -1)
 
     def add(self, values: Any, of_graph: Any) -> None:
         """Add to values [H, S2] those of their graph [H, G]."""
