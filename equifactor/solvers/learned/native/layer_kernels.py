@@ -8,7 +8,7 @@ outputs of 32 columns are eight vectors of 16 numbers, which the compiler keeps 
 import numpy as np
 
 from equifactor.kernels.fastmath import get, put
-from equifactor.kernels.jit import fast_kernel, inlined
+from equifactor.kernels.jit import fast_kernel, inlined, reordering_kernel
 from equifactor.kernels.vectors import vector_operations
 
 LANES = 16
@@ -160,6 +160,47 @@ def mlp(given, size, weights, biases, sizes, slope, out):
             weight, bias = weight + num_in * num_out, bias + num_out
         for m in range(len(out) // size):
             _write(block, m * BLOCK, width, out, m * size + column)
+
+
+@fast_kernel
+def graph_affine(values, size, starts, owner, scale, shift, slope):
+    """Multiply and shift every row by numbers of the graph of each column, then take max(x, slope x), in place.
+
+    Args:
+        values: [H, size], flat.
+        size: the number of columns.
+        starts: the first column of each stretch of columns of one graph, and the end of the last.
+        owner: the graph of each stretch.
+        scale: [H, G], flat.
+        shift: [H, G], flat.
+        slope: 1 leaves values as they are.
+    """
+    num_rows = len(values) // size
+    num_graphs = len(scale) // num_rows
+    for row in range(num_rows):
+        for s in range(len(owner)):
+            a, b = scale[row * num_graphs + owner[s]], shift[row * num_graphs + owner[s]]
+            for n in range(row * size + starts[s], row * size + starts[s + 1]):
+                value = get(values, n) * a + b
+                put(values, n, max(value, value * slope))
+
+
+@reordering_kernel
+def graph_means(values, size, starts, owner, share, center, out):
+    """Set out [H, G] to the means over graphs of values, or with `center` [H, G] of squared distances from it."""
+    num_graphs = len(share)
+    for row in range(len(values) // size):
+        for s in range(len(owner)):
+            graph = row * num_graphs + owner[s]
+            total = 0.0
+            if center is None:
+                for n in range(row * size + starts[s], row * size + starts[s + 1]):
+                    total += get(values, n)
+            else:
+                middle = center[graph]
+                for n in range(row * size + starts[s], row * size + starts[s + 1]):
+                    total += (get(values, n) - middle) * (get(values, n) - middle)
+            out[graph] += total * share[owner[s]]
 
 
 @inlined

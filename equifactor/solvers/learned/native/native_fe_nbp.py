@@ -9,7 +9,6 @@ import numpy as np
 from equifactor.solvers.learned.native.native_layers import (
     Mlp,
     Weights,
-    leaky_relu,
     linear_shapes,
     logit,
     mlp_shapes,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.native.native_wiring import NativeWiring
 
 _LEAST = 1e-6  # Added to changes and variances, so that their logarithms stay finite, as in torch.
+_SLOPE = np.float32(0.01)  # The slope of a leaky ReLU below zero, the default of torch.
 _NORM_LEAST = 1e-5  # Added to variances that are divided by, as in torch.
 
 
@@ -44,7 +44,8 @@ class NativeFENBP:
     def __init__(self, config: FENBPConfig, weights: Weights) -> None:
         self.config = config
         self.features = config.features.split("+")
-        self.first, self.second = ((weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in ("first", "second"))
+        self.first, second = ((weights[f"{name}.weight"], weights[f"{name}.bias"]) for name in ("first", "second"))
+        self.layers, self.second = Mlp([self.first, second]), Mlp([second])
         self.last, self.last_bias = weights["last.weight"], float(weights["last.bias"][0])
         self.norms = [
             [weights[f"norms.{n}.{name}"][:, None] for name in ("scale", "shift")] for n in range(2 * config.norm)
@@ -77,7 +78,7 @@ class NativeFENBP:
         new = wiring.normalize(unscaled)
         moved = None
         if self.whole is not None:
-            change = self.graphs.mean(np.abs(np.exp(new) - np.exp(np.minimum(old, 0.0)))[None])
+            change = self.graphs.mean(np.abs(np.exp(new) - np.exp(np.minimum(old, 0.0)))[None].astype(np.float32))
             moved = np.concatenate((np.full_like(change, np.log(t)), np.log(change + _LEAST)))
         damping = self._damping(self._see(old, new, msg_vf, unscaled), moved)
         if config.settle:
@@ -102,40 +103,42 @@ class NativeFENBP:
     def _damping(self, seen: Any, moved: Any) -> FloatArray:
         """Return alpha for each edge state, or one alpha per edge."""
         graphs, whole, (first, bias) = self.graphs, None, self.first
+        compiled = self.wiring.compiled
         if self.norms or moved is not None:
             # The mean and variance of the first layer follow from those of the features.
             mean, covariance = graphs.moments(seen)
             mean = first @ mean + bias[:, None]
-            variance = np.maximum(np.einsum("hi,hj,ijg->hg", first, first, covariance), 0.0)
+            variance = np.maximum(np.einsum("hi,hj,ijg->hg", first, first, covariance, optimize=True), 0.0)
             if self.whole is not None:
                 spread = 0.5 * np.log(variance + _LEAST)
                 whole = self.whole(np.concatenate((moved, mean, spread)).astype(np.float32), False)
-        if self.norms:
-            scale = self.norms[0][0] / np.sqrt(variance + _NORM_LEAST)
-            shift = ((bias[:, None] - mean) * scale + self.norms[0][1]).astype(np.float32)
-            scale = scale.astype(np.float32)
-        if self.norms and graphs.count > 1:
-            hidden = first @ seen
-            graphs.multiply(hidden, scale)
-            graphs.add(hidden, shift)
-            hidden = self.second[0] @ leaky_relu(hidden)
-            hidden += self.second[1][:, None]
+        if not self.norms:
+            hidden = self.layers(seen, compiled)
+            scale = np.ones((len(bias), graphs.count), np.float32)
+            shift = np.zeros_like(scale)
         else:
-            if self.norms:
-                first, bias = scale * first, shift[:, 0]
-            hidden = Mlp([(first, bias), self.second])(seen, self.wiring.compiled)
-        if self.norms:
-            graphs.add(hidden, -graphs.mean(hidden))
-            scale, shift = self.norms[1]
-            graphs.multiply(hidden, scale / np.sqrt(graphs.mean(np.square(hidden)) + np.float32(_NORM_LEAST)))
-            hidden += shift
+            scale, shift = self._norm(0, mean - bias[:, None], variance)
+            if graphs.count == 1:
+                hidden = self.layers.with_first(scale * first, shift[:, 0])(seen, compiled)
+            else:
+                hidden = first @ seen
+                graphs.affine(hidden, scale, shift, _SLOPE)
+                hidden = self.second(hidden, compiled)
+            mean = graphs.mean(hidden)
+            scale, shift = self._norm(1, mean, graphs.variance(hidden, mean))
         if whole is not None:  # Added after the norms, which would remove it.
-            graphs.add(hidden, whole)
-        leaky_relu(hidden)
+            shift = shift + whole
+        graphs.affine(hidden, scale, shift, _SLOPE)
         if self.config.alpha == "edge":
             hidden = self.wiring.log_total(hidden, True)
         out = (self.last @ hidden)[0].astype(np.float64) + (self.last_bias + self.first_alpha)
         return sigmoid(out) if self.config.bounded else out
+
+    def _norm(self, n: int, mean: Any, variance: Any) -> tuple[Any, Any]:
+        """Return the numbers [H, G] that normalise channels over each graph, then scale and shift them."""
+        scale, shift = self.norms[n]
+        scale = scale / np.sqrt(variance + _NORM_LEAST)
+        return scale.astype(np.float32), (shift - mean * scale).astype(np.float32)
 
     def log_beliefs(self, state: FENBPState) -> FloatArray:
         """Return the log beliefs [X] of the messages."""
@@ -146,41 +149,57 @@ class _GraphMeans:
     """Means over the edge states of each graph; graphs of a batch never mix."""
 
     def __init__(self, wiring: NativeWiring) -> None:
-        self.graph, self.count = wiring.graph, wiring.flat.num_graphs
-        size = np.bincount(self.graph, minlength=self.count)
-        self.share = (1.0 / np.maximum(size, 1)).astype(np.float32)
-        # A matrix product with zeros and ones is faster than gathering columns.
-        owners = np.arange(self.count if self.count > 1 else 0)
-        self.member = (self.graph == owners[:, None]).astype(np.float32)  # [G, S2]
+        self.graph, self.count, self.wiring = wiring.graph, wiring.flat.num_graphs, wiring
+        self.share = 1.0 / np.maximum(np.bincount(self.graph, minlength=self.count), 1)  # [G]
+        ends = np.flatnonzero(np.diff(self.graph)) + 1
+        self.starts = np.concatenate(([0], ends, [len(self.graph)]))  # of stretches of edge states of one graph
+        self.owner = self.graph[self.starts[:-1]] if len(self.graph) else np.zeros(0, np.int64)
 
     def mean(self, values: Any) -> Any:
-        """Return [H, G] the means of values [H, S2]."""
+        """Return [H, G] the means of values [H, S2], in double precision."""
+        return self._mean(values, None)
+
+    def variance(self, values: Any, mean: Any) -> Any:
+        """Return [H, G] the mean squared distance from the mean [H, G]."""
+        return self._mean(values, mean)
+
+    def _mean(self, values: Any, center: Any) -> Any:
+        if not len(self.graph):
+            return np.zeros((len(values), self.count))
+        if self.wiring.compiled:
+            from equifactor.solvers.learned.native.layer_kernels import graph_means
+
+            out = np.zeros((len(values), self.count))
+            middle = None if center is None else center.ravel()
+            graph_means(values.ravel(), values.shape[1], self.starts, self.owner, self.share, middle, out.ravel())
+            return out
+        if center is not None:
+            values = np.square(values - self._spread(center))
         if self.count == 1:
-            return values.mean(axis=1, keepdims=True) if values.shape[1] else np.zeros((len(values), 1), values.dtype)
-        sums = values @ self.member.T.astype(values.dtype, copy=False)
-        if not np.isfinite(sums).all():  # Zero times NaN is NaN, for all graphs.
-            sums = np.stack([np.bincount(self.graph, row, self.count) for row in values]).astype(values.dtype)
-        return sums * self.share
+            return values.mean(axis=1, keepdims=True, dtype=np.float64)
+        return np.stack([np.bincount(self.graph, row, self.count) for row in values]) * self.share
 
     def moments(self, values: Any) -> tuple[Any, Any]:
-        """Return the means [H, G] and covariances [H, H, G] of values [H, S2], in double precision."""
-        values = values.astype(np.float64)
+        """Return the means [H, G] and covariances [H, H, G] of values [H, S2]."""
         mean = self.mean(values)
-        self.add(values, -mean)
+        centred = values.astype(np.float64) - self._spread(mean)
+        if self.count == 1:
+            return mean, (centred @ centred.T * self.share)[..., None]
         count, size = values.shape
-        products = (values[:, None] * values).reshape(count * count, size)
-        return mean, self.mean(products).reshape(count, count, -1)
+        products = (centred[:, None] * centred).reshape(count * count, size)
+        return mean, self.mean(products.astype(np.float32)).reshape(count, count, -1)
 
-    def add(self, values: Any, of_graph: Any) -> None:
-        """Add to values [H, S2] those of their graph [H, G]."""
-        values += self._spread(of_graph)
+    def affine(self, values: Any, scale: Any, shift: Any, slope: np.float32) -> None:
+        """Multiply and shift values [H, S2] by those of their graph [H, G], then take max(x, slope x), in place."""
+        if self.wiring.compiled and len(self.graph):
+            from equifactor.solvers.learned.native.layer_kernels import graph_affine
 
-    def multiply(self, values: Any, of_graph: Any) -> None:
-        """Multiply values [H, S2] by those of their graph [H, G]."""
-        values *= self._spread(of_graph)
+            sizes = values.shape[1], self.starts, self.owner
+            graph_affine(values.ravel(), *sizes, scale.ravel(), shift.ravel(), slope)
+            return
+        values *= self._spread(scale)
+        values += self._spread(shift)
+        np.maximum(values, values * slope, out=values)
 
     def _spread(self, of_graph: Any) -> Any:
-        if self.count == 1:
-            return of_graph
-        member = self.member.astype(of_graph.dtype, copy=False)
-        return of_graph @ member if np.isfinite(of_graph).all() else of_graph[:, self.graph]
+        return of_graph if self.count == 1 else of_graph[:, self.graph]

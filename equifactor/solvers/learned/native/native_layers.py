@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +40,6 @@ def logit(probability: float) -> float:
 def settling(t: float, trained: int, power: float) -> float:
     """Return the factor that scales changes in step t: 1 in the T steps a network is trained for, then (T/t)^power."""
     return min(1.0, trained / t) ** power
-
-
-def leaky_relu(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return max(x, 0.01 x), computed in place."""
-    return np.maximum(values, values * _SLOPE, out=values)
 
 
 def linear_shapes(name: str, given: int, wanted: int) -> dict[str, tuple[int, ...]]:
@@ -94,6 +90,14 @@ class Mlp:
         """Return the layers of a model file whose names begin with `name`."""
         names = [f"{name}.{2 * n}" for n in range(count)]
         return cls([(weights[f"{n}.weight"], weights[f"{n}.bias"]) for n in names], slope)
+
+    def with_first(self, weight: Any, bias: Any) -> Mlp:
+        """Return the same network with another first layer of the same size."""
+        other = copy.copy(self)
+        weights, biases = (values.copy() for values in self.padded[:2])
+        weights[: weight.size], biases[: len(bias)] = weight.ravel(), bias
+        other.padded, other.layers = (weights, biases, self.padded[2]), [(weight, bias[:, None]), *self.layers[1:]]
+        return other
 
     def __call__(self, values: Any, compiled: bool) -> Any:
         """Return the output [M, N] of the last layer."""
