@@ -22,7 +22,7 @@ _COMPILE_SHARE = 0.3  # The share of the time left that kernels may take to comp
 _MODULES: dict[Family, str] = {
     "elimination": "equifactor.solvers.elimination.elimination_kernels",
     "messages": "equifactor.factors.factor_messages",
-    "networks": "equifactor.solvers.learned.native.layer_kernels",
+    "networks": "equifactor.solvers.learned.native.network_kernels",
 }
 _ready: set[Family] = set()  # The families whose kernels are compiled and loaded.
 _spent: dict[Family, float] = dict.fromkeys(_MODULES, 0.0)  # Seconds of plain NumPy in this process.

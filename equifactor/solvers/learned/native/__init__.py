@@ -7,7 +7,7 @@ compiled and loaded, layers are matrix products of NumPy.
 native_wiring.py  what a network sees of a batch   native_tables.py   messages through tables and structured factors
 native_layers.py  layers and their weights         native_loops.py    corrections around short loops
 native_run.py     one run of a network on a batch  native_fe_*.py     the networks
-layer_kernels.py  layers as compiled loops         step_kernels.py    the other parts of a step of FE-Net
+network_kernels.py layers as compiled loops        step_kernels.py    the other parts of a step of FE-Net
 native_kernels.py the loop over structured factors
 
 The networks in torch define what is computed, and the tests compare both.

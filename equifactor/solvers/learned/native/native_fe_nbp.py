@@ -167,7 +167,7 @@ class _GraphMeans:
         if not len(self.graph):
             return np.zeros((len(values), self.count))
         if self.wiring.compiled:
-            from equifactor.solvers.learned.native.layer_kernels import graph_means
+            from equifactor.solvers.learned.native.network_kernels import graph_means
 
             out = np.zeros((len(values), self.count))
             middle = None if center is None else center.ravel()
@@ -192,7 +192,7 @@ class _GraphMeans:
     def affine(self, values: Any, scale: Any, shift: Any, slope: np.float32) -> None:
         """Multiply and shift values [H, S2] by those of their graph [H, G], then take max(x, slope x), in place."""
         if self.wiring.compiled and len(self.graph):
-            from equifactor.solvers.learned.native.layer_kernels import graph_affine
+            from equifactor.solvers.learned.native.network_kernels import graph_affine
 
             sizes = values.shape[1], self.starts, self.owner
             graph_affine(values.ravel(), *sizes, scale.ravel(), shift.ravel(), slope)

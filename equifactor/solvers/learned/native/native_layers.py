@@ -102,7 +102,7 @@ class Mlp:
     def __call__(self, values: Any, compiled: bool) -> Any:
         """Return the output [M, N] of the last layer."""
         if compiled and values.shape[1] >= 16:
-            from equifactor.solvers.learned.native.layer_kernels import mlp
+            from equifactor.solvers.learned.native.network_kernels import mlp
 
             out = np.empty((self.num_out, values.shape[1]), np.float32)
             mlp(values.ravel(), values.shape[1], *self.padded, self.slope, out.ravel())
@@ -137,7 +137,7 @@ class MeanMlp:
         out = np.empty((self.num_out, size), np.float32)
         for rows in wiring.rows:
             if wiring.compiled:
-                from equifactor.solvers.learned.native.layer_kernels import mean_mlp
+                from equifactor.solvers.learned.native.network_kernels import mean_mlp
 
                 mean_mlp(values.ravel(), size, *rows, *self.padded, out.ravel())
                 continue
@@ -196,7 +196,7 @@ class Gru:
         """Return the next hidden state [C, N]."""
         C, size = self.channels, values.shape[1]
         if compiled:
-            from equifactor.solvers.learned.native.layer_kernels import gru
+            from equifactor.solvers.learned.native.network_kernels import gru
 
             out = np.empty((C, size), np.float32)
             gru(values.ravel(), size, *self.padded, C, out.ravel())
