@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from equifactor import ModelError, SolveError
+from equifactor.base.options import with_settings
 from experiments.map_experiment import MapExperiment, NetworkMethod
 from experiments.map_splits import ModelSplit
 from experiments.run_store import Row, RunStore, run_key
@@ -94,7 +95,7 @@ class MapTraining:
         models: Any = list(self.split.train)  # `train` reads instances with their known scores.
         try:
             done = train(
-                self.method.kind, models, "MAP", out, network=settings["network"], seed=self.seed, device=device,
+                with_settings(self.method.kind, settings["network"]), models, "MAP", out, seed=self.seed, device=device,
                 resume=checkpoint.is_file(), overwrite=True, time_limit=limit, **settings["training"],
             )  # fmt: skip
         except SolveError:

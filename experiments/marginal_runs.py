@@ -16,6 +16,7 @@ import numpy as np
 
 from equifactor import ModelError, OptionError, SolveError, Task, metrics, solve
 from equifactor.base.clock import Clock
+from equifactor.base.options import with_settings
 from experiments.marginal_experiment import GraphFamily, MarginalExperiment, NetworkLine, SolverLine
 from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of, unpack_models
 from experiments.run_store import Row, RunStore, run_key
@@ -139,8 +140,8 @@ class MarginalRun:
         interrupts = Clock.interrupts
         try:
             done = train(
-                line.kind, data, "MAR", out, overwrite=True,
-                network=line.network, lr=line.lr, epochs=epochs, seed=seed, device=device, **settings,
+                with_settings(line.kind, line.network), data, "MAR", out, overwrite=True,
+                lr=line.lr, epochs=epochs, seed=seed, device=device, **settings,
             )  # fmt: skip
         except SolveError as error:  # A learning rate whose loss is not finite is rejected; the others are still tried.
             if not self.tuning:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from equifactor import metrics, solve, train
+from equifactor.base.options import with_settings
 from equifactor.learning.training.data_sources import read_source
 from experiments.experiment_config import ROOT, read_toml
 
@@ -110,8 +111,8 @@ def make_weights(recipe: WeightsRecipe, folder: Path) -> dict[str, Any]:
         data.append(f"{recipe.data}:{config['public_split']}")
     out = folder / f"{recipe.kind}-{recipe.task.lower()}.safetensors"
     done = train(
-        recipe.kind, data, recipe.task, out, overwrite=True, weights=weights, start=recipe.start,
-        network=known["settings"] | dict(recipe.network), batch_size=recipe.batch, batch_states=recipe.states,
+        with_settings(recipe.kind, known["settings"] | dict(recipe.network)), data, recipe.task, out,
+        overwrite=True, weights=weights, start=recipe.start, batch_size=recipe.batch, batch_states=recipe.states,
         epochs=10**6, steps_per_epoch=config["steps_per_epoch"], patience=0, lr=recipe.lr or known["learning_rate"],
         warmup=50, schedule="time", time_limit=recipe.seconds - (time.perf_counter() - start),
         vary_steps=recipe.task == "MAR", losses_at=3, validation="0.03", sharpen=known["sharpen"],

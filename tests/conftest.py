@@ -47,11 +47,12 @@ if find_spec("beartype"):
 
 @pytest.fixture(autouse=True)
 def same_speed() -> None:
-    """Plans are those of the reference machine, on every machine, and with every kernel ready."""
+    """Plans are those of an idle reference machine, on every machine, and with every kernel ready."""
     from equifactor.base.budget import set_machine_speed  # not before the shapes are checked
     from equifactor.base.clock import Clock
 
     set_machine_speed(1.0)
+    Clock.cpu_now = staticmethod(lambda: Clock.now())  # type: ignore[assignment] - there is no other work
     Clock.ignores_compiling = True
 
 
@@ -78,6 +79,7 @@ def driven_time(monkeypatch: pytest.MonkeyPatch) -> DrivenTime:
 
     source = DrivenTime()
     monkeypatch.setattr(Clock, "now", source)
+    monkeypatch.setattr(Clock, "cpu_now", lambda: source.seconds)  # The machine has no other work.
     return source
 
 

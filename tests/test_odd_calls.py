@@ -33,7 +33,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("evaluate, None", lambda: ef.evaluate([None], "MAR", "bp", "out")),
     ("evaluate, a name that is too long", lambda: ef.evaluate("x" * 5000, "MAR", "bp", "out")),
     ("evaluate, a zero byte", lambda: ef.evaluate("\0", "MAR", "bp", "out")),
-    ("train, network", lambda: ef.train("fe-nbp", [GRAPH], network=True)),
+    ("train, network", lambda: ef.train("fe-nbp", [GRAPH], network={"steps": 3})),
     ("train, weights", lambda: ef.train("fe-nbp", [GRAPH], weights="x")),
     ("train, data", lambda: ef.train("fe-nbp", np.array(3))),
     ("train, a name that is too long", lambda: ef.train("fe-nbp", "x" * 5000)),

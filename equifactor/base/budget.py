@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock
 
 GIB: Final = 2.0**30  # Bytes.
 FLOAT_BYTES: Final = 8  # Bytes of a float64.
@@ -37,8 +36,8 @@ _SLOWEST, _FASTEST = 0.25, 4.0  # The range of measured speeds that is believed.
 class Seconds:
     """Reference seconds that one unit of work takes.
 
-    Elimination, sums over cutsets, draws of blocks and regions were measured on one core at 2.8 GHz; the others are
-    estimates by hand.
+    Elimination, sums over cutsets, draws of blocks, regions and plain NumPy were measured on one core at 2.8 GHz; the
+    others are estimates by hand.
     """
 
     PLANNING: Final = 2e-8  # For a list operation of the planner of elimination orders; it makes at least 5e7 a second.
@@ -50,6 +49,7 @@ class Seconds:
     CUTSET_ORDER: Final = 5e-5  # For a variable, to make one elimination order while a cutset is chosen.
     GIBBS_EDGE: Final = 1e-7  # For an edge, in one sweep of a chain of Gibbs sampling.
     BLOCK_DRAW: Final = 1.2e-8  # For a table entry, to draw a block of variables.
+    BLOCK_VARIABLE: Final = 1e-6  # For a variable in a draw of a block, beside its entries: grids of 9 to 900 spins.
     BLOCK_COVER: Final = 5e-4  # For a variable, to choose the first blocks that together hold every variable, at most.
     SPLITTING: Final = 3e-6  # For an edge, to draw one splitting of variables into clones.
     JOINING: Final = 1e-7  # For an edge, to try to join two clones.
@@ -59,6 +59,13 @@ class Seconds:
     LAYER_ENTRY: Final = 1e-8  # For a cluster entry, in an iteration of an upper bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
     NETWORK_STATE: Final = 2e-5  # For an edge state, in all steps of `fe-net` together.
+    PLAIN_CLUSTER_BOTH: Final = 5e-5  # In plain NumPy: for a cluster of an elimination that gives marginals.
+    PLAIN_CLUSTER_UP: Final = 3e-5  # In plain NumPy: for a cluster of an elimination that gives ln Z or MAP.
+    PLAIN_BOTH: Final = 1.8e-8  # In plain NumPy: for a table entry, with marginals; on the slowest of ten models.
+    PLAIN_UP: Final = 8e-9  # In plain NumPy: for a table entry, without marginals; on the slowest of ten models.
+    PLAIN_ITERATION: Final = 2e-5  # In plain NumPy: for an iteration of belief propagation by itself.
+    PLAIN_SLOT: Final = 1.5e-5  # In plain NumPy: for each slot of a block of factors, in an iteration.
+    PLAIN_MESSAGE: Final = 4e-9  # In plain NumPy: for each table entry and edge state, in an iteration.
 
 
 @dataclass(frozen=True)
@@ -103,9 +110,17 @@ def _measured_speed() -> float:
     return 2.0 ** round(math.log2(within))
 
 
+def speed_now() -> float:
+    """Return the reference seconds of work that this machine does in a second beside its other work.
+
+    It is the speed of the machine over the crowding since the start of the call, rounded to a power of two.
+    """
+    return machine_speed() / 2.0 ** round(math.log2(Clock.crowding_of_call()))
+
+
 def planning_work(seconds: float) -> float:
     """Return the least number of list operations that the planner of elimination orders makes in this many seconds."""
-    return seconds / Seconds.PLANNING * (machine_speed() if seconds < math.inf else 1.0)
+    return seconds / Seconds.PLANNING * (speed_now() if seconds < math.inf else 1.0)
 
 
 class Budget:
@@ -135,7 +150,7 @@ class Budget:
 
     @property
     def speed(self) -> float:
-        """Reference seconds of work per second: as this work has shown, otherwise the speed of the machine.
+        """Reference seconds of work per second: as this work has shown, otherwise `speed_now`.
 
         Without a deadline it is 1.
         """
@@ -145,8 +160,8 @@ class Budget:
             return self._speed
         used = self.clock.seconds - self._begun
         if self._follows_pace and used > 0.0:
-            return min(machine_speed(), self.spent / used)
-        return machine_speed()
+            return min(speed_now(), self.spent / used)
+        return speed_now()
 
     def worth_starting(self, work: float, share: float = 1.0, memory: float = 0.0) -> bool:
         """Return whether work fits this share of the time left, and the memory.

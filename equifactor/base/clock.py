@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from equifactor.base.errors import SolveError
 from equifactor.base.status import Status
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _REPEAT = 0.2  # Seconds between two rings of an alarm. Chosen by hand.
+_LEAST_CPU = 0.01  # CPU seconds from which `Clock.crowding` is measured. Chosen by hand.
 
 
 class Compiling:
@@ -68,6 +70,22 @@ class NotCompiledError(TimeIsUp):
         )
 
 
+class NotLoadedError(NotCompiledError):
+    """Raised in place of loading the compiler, without which no kernel runs, if that would miss the deadline.
+
+    Args:
+        seconds: how long loading would take.
+        left: seconds until the deadline.
+    """
+
+    def __init__(self, seconds: float, left: float) -> None:
+        TimeIsUp.__init__(
+            self,
+            f"Loading compiled kernels takes about {seconds:.1g} s on this busy machine, but only {left:.1g} s are "
+            "left. Raise the time limit.",
+        )
+
+
 class Clock:
     """A clock that starts when it is created and stops at its time limit or when the user presses Ctrl-C.
 
@@ -80,6 +98,7 @@ class Clock:
     """
 
     now: ClassVar[Callable[[], float]] = staticmethod(time.perf_counter)  # Seconds; a test can drive it.
+    cpu_now: ClassVar[Callable[[], float]] = staticmethod(time.thread_time)  # CPU seconds of this thread.
     interrupts: ClassVar[int] = 0  # How often any clock has caught Ctrl-C, so that a loop over runs can stop.
     ignores_compiling: ClassVar[bool] = False  # Whether no limit counts compiling: for tests, and to warm up.
     _governing: ClassVar[list[tuple[int, Clock]]] = []  # The clocks of all calls in progress, with their threads.
@@ -87,6 +106,7 @@ class Clock:
     def __init__(self, time_limit: float | None = None, whole: Clock | None = None) -> None:
         self.whole = whole
         self.start = Clock.now()
+        self._cpu_start = Clock.cpu_now()
         self._compiled_before = Compiling.seconds
         self.time_limit = time_limit
         self.interrupted = False
@@ -121,6 +141,11 @@ class Clock:
         return left if self.whole is None else min(left, self.whole.left)
 
     @property
+    def crowding(self) -> float:
+        """Seconds per CPU second of this thread since creation: above 1 if other work keeps the machine busy."""
+        return max(1.0, (Clock.now() - self.start) / max(Clock.cpu_now() - self._cpu_start, _LEAST_CPU))
+
+    @property
     def late(self) -> float:
         """The seconds since the deadline of the whole call; 0 before it and without a deadline."""
         if self.whole is not None:
@@ -150,12 +175,20 @@ class Clock:
         The first Ctrl-C sets a flag and does not raise, so that a kernel that works in place is never cut in the
         middle. A second one raises KeyboardInterrupt as usual. Outside the main thread, or if the program has its own
         handler, Ctrl-C is left as it is.
+
+        Raises:
+            SolveError: in place of a `NotCompiledError` that nobody caught, if this is the clock of the whole call.
         """
-        entry = threading.get_ident(), self
+        here = threading.get_ident()
+        entry = here, self
         Clock._governing.append(entry)
         try:
             with self._interrupt_caught():
                 yield
+        except NotCompiledError as error:
+            if any(thread == here and clock is not self for thread, clock in Clock._governing):
+                raise
+            raise SolveError(str(error)) from None
         finally:
             Clock._governing.remove(entry)
 
@@ -180,13 +213,32 @@ class Clock:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @classmethod
+    @contextlib.contextmanager
+    def compiling_is_free(cls) -> Iterator[None]:
+        """Let no limit count compiling in the work inside."""
+        before, cls.ignores_compiling = cls.ignores_compiling, True
+        try:
+            yield
+        finally:
+            cls.ignores_compiling = before
+
+    @classmethod
     def left_to_compile(cls) -> float:
+        """Return what `left_of_call` does; without an end if no limit counts compiling."""
+        return float("inf") if cls.ignores_compiling else cls.left_of_call()
+
+    @classmethod
+    def left_of_call(cls) -> float:
         """Return the seconds until the first deadline of the calls in progress: of this thread, or if none, of all."""
-        if cls.ignores_compiling:
-            return float("inf")
         here = threading.get_ident()
         own = [clock.left for thread, clock in cls._governing if thread == here]
         return min(own or [clock.left for _, clock in cls._governing], default=float("inf"))
+
+    @classmethod
+    def crowding_of_call(cls) -> float:
+        """Return the crowding since the start of the call in progress in this thread; 1 if there is none."""
+        here = threading.get_ident()
+        return next((clock.crowding for thread, clock in cls._governing if thread == here), 1.0)
 
     @contextlib.contextmanager
     def alarm(self) -> Iterator[None]:

@@ -98,12 +98,19 @@ def replace_settings(method: M, keywords: Mapping[str, Any]) -> M:
 
 def format_method(method: Any) -> str:
     """Return the text form, with the settings that differ from the defaults; it parses back to an equal method."""
-    changed = [
-        f"{f.name}={format_value(getattr(method, f.name))}"
-        for f in dataclasses.fields(method)
-        if getattr(method, f.name) != f.default
-    ]
-    return str(method.name) + (f"({', '.join(changed)})" if changed else "")
+    values = {f.name: (getattr(method, f.name), f.default) for f in dataclasses.fields(method)}
+    return _with_brackets(str(method.name), {k: value for k, (value, default) in values.items() if value != default})
+
+
+def with_settings(text: str, settings: Mapping[str, Any]) -> str:
+    """Return a text form such as `bp(damping=0.5)` with these settings in addition to its own, or in their place."""
+    name, own = split_text(text) or (text, "")
+    return _with_brackets(name, {**parse_options(name, own), **settings})
+
+
+def _with_brackets(name: str, settings: Mapping[str, Any]) -> str:
+    inside = ", ".join(f"{key}={format_value(value)}" for key, value in settings.items())
+    return f"{name}({inside})" if inside else name
 
 
 def _field_names(cls: type) -> list[str]:

@@ -1,8 +1,8 @@
 """The number of threads of torch in a run with a time limit.
 
 The threads of torch wait for each other after every operation. If other programs use the cores, each wait lasts until
-the system runs the missing thread again. An example are 16 steps of `fe-net` on a 60 x 60 grid, on two cores beside 12
-busy processes: they take 25 to 51 s with two threads and 6 to 7 s with one. A run cannot look at its clock during an
+the system runs the missing thread again. For example, 16 steps of `fe-net` on a 60 x 60 grid, on two cores with 12
+other busy processes, take 25 to 51 s with two threads and 6 to 7 s with one. A run cannot look at its clock during an
 operation.
 """
 

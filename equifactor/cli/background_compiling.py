@@ -22,7 +22,7 @@ _NICE = 19  # The lowest priority of a process.
 
 
 def compile_in_background() -> None:
-    """Start the process, if something is missing, a folder can take it and nobody has switched it off."""
+    """Start the process if kernels are missing, a folder can hold them and the user has not switched it off."""
     if os.environ.get("EQUIFACTOR_BACKGROUND", "") == "0" or "CI" in os.environ or os.name != "posix":
         return
     from equifactor.kernels import compile_costs

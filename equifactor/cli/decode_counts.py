@@ -45,8 +45,8 @@ def count_errors(
     of_words = not model.num_observables
     if of_words and asked.prior is None and asked.ebn0 is None:
         raise OptionError(
-            "The code has no observables, so there are no logical errors. Use a .dem, .stim or .npz file with some. "
-            "For the word errors of an .alist file name a channel: --prior 0.02 or --ebn0 2."
+            "The code has no observables, so there are no logical errors. Use a .dem, .stim or .npz file that has "
+            "observables. For the word errors of an .alist file name a channel: --prior 0.02 or --ebn0 2."
         )
     if asked.ebn0 is not None and (asked.prior is not None or not of_words):
         raise OptionError(

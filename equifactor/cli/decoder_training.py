@@ -44,7 +44,7 @@ def train_decoder(kind: str, data: list[str], out: str, own: dict[str, Any], set
         if name not in _USED and value != usual[name]:
             raise OptionError(
                 f"--{name.replace('_', '-')} {format_value(value)} has no meaning for --task DECODE. "
-                "Its settings are given by --set, such as --set steps=100."
+                "Pass its settings with --set, such as --set steps=100."
             )
     of_method = {name: own.pop(name) for name in ("iterations", "leg_iterations") if name in own}
     known = [f.name for f in dataclasses.fields(MemoryTraining) if f.name != "seed"]

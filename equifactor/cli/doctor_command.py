@@ -36,7 +36,7 @@ def doctor(
     from equifactor.cli.installation_checks import check_up
 
     if everyone and not warm:
-        raise OptionError("--everyone goes with --warm.")
+        raise OptionError("--everyone needs --warm. Pass both.")
     if warm:
         _warm(everyone)
     with bar(True, "checking the installation"):
@@ -87,7 +87,7 @@ def _kernels(section: dict[str, Any]) -> list[tuple[str, str]]:
     access = "" if section["writable"] else " (cannot be written)"
     rows = [*times, ("cache", f"{section.get('cache')}{access}")]
     if "ready" in section:
-        rest = f", the rest takes about {section['seconds_left']:.0f} s" if section["seconds_left"] else ""
+        rest = f", the rest takes at least {section['seconds_left']:.0f} s" if section["seconds_left"] else ""
         rows.append(("ready", f"{section['ready']} of {section['known']}{rest}"))
     if section.get("shipped"):
         rows.append(("with the package", f"{section['shipped']} machine codes in {section['shipped_folder']}"))

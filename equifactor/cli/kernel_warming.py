@@ -64,15 +64,12 @@ def warm(names: Sequence[str] | None = None, report: Callable[[int, int, str], N
     """
     known = families()
     chosen = [name for name in (known if names is None else names) if name in known]
-    before, Clock.ignores_compiling = Clock.ignores_compiling, True
-    try:
+    with Clock.compiling_is_free():
         for n, name in enumerate(chosen):
             if report is not None:
                 report(n, len(chosen), name)
             with contextlib.suppress(EquifactorError):  # A model may be too large for a solver.
                 known[name]()
-    finally:
-        Clock.ignores_compiling = before
 
 
 @functools.cache
@@ -202,7 +199,7 @@ def _read() -> None:
 
 
 def main() -> None:
-    """Compile the families that are named on the command line, or all, without a word on stdout."""
+    """Compile the families that are named on the command line, or all; print nothing to stdout."""
     import sys
 
     logging.getLogger("equifactor").setLevel(logging.ERROR)

@@ -36,7 +36,7 @@ def sample(
         ),
     ] = "auto",
     time_limit: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds; after them, the samples drawn so far are written.")
+        float | None, typer.Option(metavar="S", help="Seconds; then the samples drawn so far are written.")
     ] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="A .csv (also .gz, .xz) or .npz file; - is stdout.")

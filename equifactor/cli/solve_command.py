@@ -51,7 +51,7 @@ def solve(
     solver: SolverSpec = "auto",
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Seconds per model; after them, the best answer so far is written."),
+        typer.Option(metavar="S", help="Seconds per model; then the best answer so far is written."),
     ] = None,
     seed: Seed = 0,
     device: Annotated[

@@ -14,7 +14,7 @@ import typer
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError
 from equifactor.base.files import check_new
-from equifactor.base.options import parse_value
+from equifactor.base.options import parse_value, with_settings
 from equifactor.cli.completions import network_kinds, trained_models, words
 from equifactor.cli.exit_status import Exit
 from equifactor.cli.shared_options import Plugins, example
@@ -83,9 +83,8 @@ def _train(
 
     before = Clock.interrupts
     trained = run_training(
-        kind, data, task, out,
-        network=_network_settings(kind, network or []), start=start, resume=resume, overwrite=overwrite,
-        progress=True, **settings,
+        with_settings(kind, _network_settings(kind, network or [])), data, task, out,
+        start=start, resume=resume, overwrite=overwrite, progress=True, **settings,
     )  # fmt: skip
     if not trained.is_first:
         return

@@ -142,9 +142,7 @@ def _read_ratios(log_ratios: ArrayLike, width: int) -> FloatArray:
     bad = np.isnan(array)
     if bad.any():
         word, bit = np.argwhere(bad)[0].tolist()
-        raise ModelError(
-            f"log_ratios hold NaN for bit {bit} of word {word}. Pass 0 for a bit of which nothing is known."
-        )
+        raise ModelError(f"log_ratios hold NaN for bit {bit} of word {word}. Pass 0 for an unknown bit.")
     return array.astype(float)
 
 

@@ -195,19 +195,23 @@ def answered(
 ) -> DecodingResult:
     """Decode the shots of a store with an engine, and show a progress bar if one is wanted.
 
-    The clock starts after the kernels are loaded, so that the time limit does not include their compilation.
+    The time limit includes loading and compiling the kernels. The seconds of the result do not.
+
+    Raises:
+        SolveError: if the kernels cannot be compiled within the time limit.
     """
     check_run(time_limit, 0, progress)
-    engine.prepare(store)
     clock = Clock(time_limit)
     with clock.govern(), bar(progress, "decoding") as report:
+        engine.prepare(store)
+        begin = Clock.now()
 
         def tell(done: int) -> None:
             if report is not None:
                 report(done, store.count, "finishing the shots in flight" if clock.stopped else "")
 
         engine.decode(store, clock, tell)
-        seconds = clock.seconds
+        seconds = Clock.now() - begin
     problem, decoded = store.problem, store.decoded
     kept = problem.corrections(store.correction) * decoded[:, None] if store.keep else None
     explained = store.converged & store.explicable & decoded

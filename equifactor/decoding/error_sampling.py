@@ -56,7 +56,7 @@ class ShotSampler:
     def _draw(self, number: int) -> tuple[BoolArray, BoolArray, FloatArray]:
         """Draw one block of shots.
 
-        Hits fall at random on pairs of a shot and an error. Their rate is such that a shot hits an error at least once
+        Hits fall at random on pairs of a shot and an error. Their rate makes a shot hit an error at least once
         with the probability of the error. So the work grows with the number of errors that happen, not with the number
         that could happen.
         """

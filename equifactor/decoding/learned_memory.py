@@ -30,7 +30,7 @@ _TENSOR = "weights"  # The name of the only tensor in a file.
 class MemoryNetwork:
     """gamma = d . x + sum_h o_h relu(w_h . x + b_h) + c: the memory of a bit, from the features x [F] of the bit.
 
-    The features are numbered as in `FEATURES`. Their signs are such that the channel's log ratio is positive.
+    The features are numbered as in `FEATURES`. Their signs are chosen so that the channel's log ratio is positive.
 
     channel, posterior, prior  the squashed log ratios of the channel, the posterior and the effective prior
     unmet                      the share of the bit's checks that are not met

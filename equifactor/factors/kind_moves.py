@@ -12,6 +12,7 @@ from numba import types
 from numba.core.extending import overload
 
 from equifactor.factors.clause.clause_move_kernels import add_clauses, move_clauses
+from equifactor.factors.clause.clause_move_kernels import other_literals as other_literals
 from equifactor.factors.kind_numbers import COUNT, NOISY_OR, PARITY, POTTS, TRUNCATED_LINEAR
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.noisy_or.noisy_or_kernels import noisy_or_value

@@ -189,7 +189,7 @@ class _CnfReader:
                     continue
             literal = words.integer("a literal", None if highest is None else -highest, highest)
             if abs(literal) > self.max_vars:
-                raise words.error(f"the literal {literal} makes too many variables. {limit_text()}")
+                raise words.error(f"the literal {literal} needs too many variables. {limit_text()}")
             self.clauses.append(literal)
             self.is_open = literal != 0
 

@@ -35,9 +35,11 @@ class StructuredFactor(ABC):
     comparison: ClassVar[str] = ""  # "module:Class" of its `KindComparison`; without it dense tables are compared.
     learning: ClassVar[str] = ""  # "module:Class" of its `KindLearning`; without it EM does not learn its factors.
     # Whether the log value of some assignment is not a multiple of one of the log values. Such a factor can be zero
-    # although no log value is -inf, and multiplying its log values by c does not give its power c.
+    # although no log value is -inf, and multiplying its log values by c does not give its power c. Its values must be
+    # at most 1: `trw` relies on it.
     nonlinear_values: ClassVar[bool] = False
     searches_maxima: ClassVar[bool] = False  # Whether its maxima take a search, which may be cut short.
+    has_ratio_kernels: ClassVar[bool] = False  # Whether `ratio_kernels` updates its messages; see `ratio_numbers`.
     lowered_by_chance: ClassVar[bool] = False  # Whether auxiliary variables of its lowered form are random.
 
     def __init_subclass__(cls) -> None:
@@ -129,6 +131,19 @@ class StructuredFactor(ABC):
         A kind that does not define it gets its own tables, which raise `ModelError` if they are too large.
         """
         builder.add_tables(cls, rows)
+
+    @classmethod
+    def ratio_numbers(cls, log_values: FloatArray) -> FloatArray | None:
+        """Return [N] the number that `ratio_kernels` needs of each factor; None if it does not take these factors.
+
+        The variables of the factors are binary. The words of a kind with words are the signs of its literals.
+        """
+        return None
+
+    @classmethod
+    def are_contradictory(cls, rows: FactorRows) -> bool:
+        """Return whether no assignment makes all of these factors positive. False if the kind does not examine it."""
+        return False
 
     @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:

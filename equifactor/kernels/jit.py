@@ -9,7 +9,6 @@ in all, and 5.2 us with three named ones.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from numba.core import event
 
 from equifactor.base.clock import Compiling
 from equifactor.kernels import quick_compiling  # noqa: F401 - importing it makes Numba compile faster
-from equifactor.kernels.compile_costs import compiled_in
+from equifactor.kernels.compile_costs import check_pass, compilation_begins, compilation_ends
 from equifactor.kernels.compile_lock import compile_alone
 from equifactor.kernels.kernel_cache import KernelCache
 
@@ -31,31 +30,37 @@ FAST_OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {*FLAGS}}
 class CompileWatch(event.Listener):
     """Notes how long each kernel takes to compile, and announces the first one: it would look like a hang."""
 
-    def __init__(self) -> None:
-        self._begun: list[list[float]] = []  # [start, seconds of kernels inside], one pair per kernel in progress
-        self._announced = False
+    _announced = False
 
     def on_start(self, event: event.Event) -> None:
         """Begin a kernel, perhaps within another one."""
         Compiling.begin()
-        self._begun.append([time.perf_counter(), 0.0])
+        cache = getattr(event.data["dispatcher"], "_cache", None)
+        compilation_begins(cache.name if isinstance(cache, KernelCache) else "")
         if not self._announced:
             self._announced = True
             logging.getLogger("equifactor").info("compiling kernels: takes some seconds once, then they are cached")
 
     def on_end(self, event: event.Event) -> None:
         """End the kernel that began last."""
-        start, inside = self._begun.pop()
-        seconds = time.perf_counter() - start
-        if self._begun:
-            self._begun[-1][1] += seconds
-        cache = getattr(event.data["dispatcher"], "_cache", None)
-        if isinstance(cache, KernelCache) and not event.is_failed:
-            compiled_in(cache.name, seconds - inside)
+        # `Event.is_failed` of Numba 0.68 returns True for the events that did not fail.
+        compilation_ends(succeeded=event._exc_details is None)
         Compiling.end()
 
 
+class PassWatch(event.Listener):
+    """Cuts off the compilation of a kernel that would miss the deadline of the call."""
+
+    def on_start(self, event: event.Event) -> None:
+        """Check the time before a pass."""
+        check_pass(is_last=event.data["name"].startswith("native_lowering"))
+
+    def on_end(self, event: event.Event) -> None:
+        """Do nothing."""
+
+
 event.register("numba:compile", CompileWatch())  # type: ignore[no-untyped-call]
+event.register("numba:run_pass", PassWatch())  # type: ignore[no-untyped-call]
 
 
 def plain(record: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 
 An entry is one file. Its name is a digest of everything that its machine code depends on: the sources, the signature,
 the options, the processor, and the versions of Python, Numba and LLVM. So entries never have to be compared with
-anything, versions stand side by side, and what nobody uses any more is deleted after some months. Numba's own cache
+anything, versions stand side by side, and unused entries are deleted after some months. Numba's own cache
 keeps an index per kernel and tells entries apart by the path and the time of the source, so that a copy compiles again;
 it also misses changes of functions that a kernel calls from another file.
 

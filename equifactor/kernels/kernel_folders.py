@@ -89,7 +89,7 @@ def user_folders() -> Iterator[Path]:
 
 
 def _delete_unused(folder: Path) -> None:
-    """Delete entries that nobody has used for long, and what a killed process left half written."""
+    """Delete entries that were not used for months, and unfinished files of processes that were killed."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         now = time.time()
         for entry in entries:

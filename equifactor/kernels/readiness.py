@@ -12,11 +12,10 @@ import sys
 from typing import Literal
 
 from equifactor.base.clock import Clock
-from equifactor.kernels.compile_costs import seconds_to_compile
+from equifactor.kernels.compile_costs import load_seconds, seconds_to_compile
 
 Family = Literal["elimination", "messages", "networks"]
 
-_LOAD_SECONDS = 0.35  # Seconds to import Numba and to load compiled kernels: 0.3 to 0.4 s on an AMD EPYC.
 _COMPILE_SHARE = 0.3  # The share of the time left that kernels may take to compile. Chosen by hand.
 # The module that is loaded with the kernels of each family.
 _MODULES: dict[Family, str] = {
@@ -49,7 +48,7 @@ def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family,
     if is_loaded and compiling == 0.0:
         _ready.add(family)
         return False
-    first = compiling + (0.0 if is_loaded else _LOAD_SECONDS)
+    first = compiling + (0.0 if is_loaded else load_seconds())
     plain = plain_seconds + _spent[family] < first + kernel_seconds or not kernels_in_time(family)
     if plain and count:
         _spent[family] += plain_seconds
@@ -57,10 +56,12 @@ def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family,
 
 
 def kernels_in_time(family: Family) -> bool:
-    """Return whether the kernels of a family are ready, or compiled within a share of the time to the deadline."""
+    """Return whether the kernels of a family are ready, or compiled within a share of the time to the deadline.
+
+    If Numba is not imported so far, there must be time for that, too.
+    """
     left = Clock.left_to_compile()
-    return (
-        left == math.inf
-        or os.environ.get("EQUIFACTOR_PLAIN") == "0"
-        or (seconds_to_compile(family) <= _COMPILE_SHARE * left)
-    )
+    if left == math.inf or os.environ.get("EQUIFACTOR_PLAIN") == "0":
+        return True
+    is_loaded = "numba" in sys.modules or load_seconds() <= left
+    return is_loaded and seconds_to_compile(family) <= _COMPILE_SHARE * left

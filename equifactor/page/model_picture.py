@@ -80,7 +80,7 @@ class ModelPicture:
         except (TypeError, ValueError):
             a = -1
         if not 0 <= a < s.num_factors:
-            raise OptionError(f"There is no factor {brief(index)}; the model has {numbered(s.num_factors, 'factor')}")
+            raise OptionError(f"The model has no factor {brief(index)}. It has {numbered(s.num_factors, 'factor')}.")
         kind = kind_name(0 if s.kinds is None else int(s.kinds.kind[a]))
         shape = s.shape(a)
         size = float(np.prod(np.array(shape, float)))

@@ -278,7 +278,7 @@ class ModelSession:
             text = str(name)
             i = int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else -1
             if not 0 <= i < len(card):
-                raise ModelError(f"There is no variable {brief(name)}; the model has {numbered(len(card), 'variable')}")
+                raise ModelError(f"The model has no variable {brief(name)}. It has {numbered(len(card), 'variable')}.")
             label = f"variable {self.graph.structure.variable_name(i)}"
             whole = isinstance(state, (int, np.integer)) and not isinstance(state, bool)
             if not whole or not 0 <= state < card[i]:
@@ -305,7 +305,7 @@ def seconds_of(asked: Request, default: float = _SECONDS) -> float:
 
 
 def _sentence(result: Result, seconds: float) -> str:
-    """Return what the page writes about a result. It does not call an answer the best so far if there is none."""
+    """Return what the page writes about a result. A result without an answer is not called the best so far."""
     answered = result.answered or hasattr(result, "log_z")
     if not answered and result.status is Status.TIME_LIMIT and not result.message:
         return f"The time limit of {seconds:g} s ran out before there was an answer. Use another solver, or more time."

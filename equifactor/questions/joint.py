@@ -176,7 +176,7 @@ class Joint:
         if str(variable) in self.structure.index_of_name:
             raise ModelError(f"Variable {variable} can be read as a name or as a number. Give the name as text.")
         if not isinstance(variable, (int, np.integer)) or variable not in self.numbers:
-            raise ModelError(f"There is no variable {brief(variable)} in this joint. It is over {self._names()}.")
+            raise ModelError(f"This joint has no variable {brief(variable)}. It is over {self._names()}.")
         return self.numbers.index(variable)
 
     def _slices(self, states: Mapping[Any, Any]) -> tuple[int | slice, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.errors import ModelError, SolveError, brief
 from equifactor.base.progress import bar
 from equifactor.base.status import Status, Task
@@ -60,12 +61,13 @@ def solve_sets(
     clock = Clock(how.time_limit)
     with clock.govern(), bar(progress, "evidence sets", how.time_limit) as report:
         context = SolveContext(clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, progress=report)
-        rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method)
-        if rows is not None:
-            answers.find_by_rows(rows, cast("IntArray", states), context)
-        else:
-            each = sets if states is None else [_numbered(row) for row in states]
-            answers.find_one_by_one(method, each, context)
+        with contextlib.suppress(NotCompiledError):  # The sets without an answer have the status of the time limit.
+            rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method)
+            if rows is not None:
+                answers.find_by_rows(rows, cast("IntArray", states), context)
+            else:
+                each = sets if states is None else [_numbered(row) for row in states]
+                answers.find_one_by_one(method, each, context)
         unreached = clock.status or Status.TIME_LIMIT
     statuses = tuple(status or unreached for status in answers.statuses)
     return ManyResults(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.budget import Budget
-from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.run_context import check_run
 from equifactor.base.status import Status
@@ -88,7 +88,10 @@ def sample(
     try:
         with clock.govern(), bar(progress, "samples", time_limit) as report:
             context = SolveContext(clock=clock, seed=seed, progress=report)
-            drawn = _drawn(graph, int(n), method, context)
+            try:
+                drawn = _drawn(graph, int(n), method, context)
+            except NotCompiledError as error:
+                drawn = _samples(graph, None, Status.TIME_LIMIT, method, str(error))
     except MemoryError:
         need = format_bytes(8.0 * int(n) * graph.num_vars)
         raise OptionError(f"{n:,} samples of {graph.num_vars:,} variables take {need}. Draw fewer at a time.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.base.options import choices, split_text
 from equifactor.base.progress import bar as progress_bar
@@ -181,8 +182,11 @@ def solve(
             estimates = estimates_of(method, graphs, wanted, context)
         except MemoryError:
             estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
+        except NotCompiledError as error:  # before the solver began
+            estimates = [Estimate(status=Status.TIME_LIMIT, message=str(error)) for _ in graphs]
         if wanted is not Task.MAP:
-            estimates = with_possibility(estimates, graphs, clock)
+            with contextlib.suppress(NotCompiledError):  # The answers stand, without what is known of possibility.
+                estimates = with_possibility(estimates, graphs, clock)
     share = clock.seconds / max(1, len(graphs))
     if clock.compiling > 0.0:
         estimates = [_with_compile_time(estimate, clock) for estimate in estimates]

@@ -17,9 +17,8 @@ import numpy as np
 
 from equifactor.base.clock import NotCompiledError, TimeIsUp
 from equifactor.base.status import Status, Task
-from equifactor.factors.clause import Clause
-from equifactor.factors.parity import Parity
 from equifactor.graph import compile
+from equifactor.graph.kinds import kinds_with
 from equifactor.graph.structured_factor import TABLE
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 State = TypeVar("State")
 _BURST_SECONDS = 0.02  # Seconds that one call of `step` aims to stay below. Chosen by hand.
+_PAIRS, _RATIOS, _OTHERS = 0, 1, 2  # Sorts of graphs for which engines have fast paths, and all others.
 _LATE_SECONDS = 0.5  # An iteration is not started if it would end this much after the deadline. Chosen by hand.
 
 
@@ -212,8 +212,8 @@ def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
     batches: list[list[int]] = []
     size, sort = 0, -1
     for n in sorted(numbers, key=sorts.__getitem__):
-        # Iterations on parities and clauses are so cheap that settled graphs should not stay in a batch.
-        if sorts[n] != sort or size + sizes[n] > (most / 8 if sort == 1 else most):
+        # Iterations of ratio kernels are so cheap that settled graphs should not stay in a batch.
+        if sorts[n] != sort or size + sizes[n] > (most / 8 if sort == _RATIOS else most):
             batches.append([])
             size, sort = 0, sorts[n]
         batches[-1].append(n)
@@ -222,7 +222,7 @@ def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
 
 
 def _sort_of(graph: FactorGraph, known: dict[int, int]) -> int:
-    """Return 0 for pairs of binary variables without zeros, 1 for parities and clauses, 2 for all other graphs."""
+    """Return the sort of a graph: pairs of binary variables without zeros, kinds with ratio kernels, or others."""
     structure = graph.structure
     sort = known.get(id(structure))
     if sort is None:
@@ -230,7 +230,11 @@ def _sort_of(graph: FactorGraph, known: dict[int, int]) -> int:
         of_tables = structure.arity if kinds is None else structure.arity[kinds.kind == TABLE]
         largest = of_tables.max(initial=0)
         binary = bool((structure.card == 2).all())
-        literal = kinds is not None and bool(np.isin(kinds.kind, (TABLE, Parity.number, Clause.number)).all())
-        sort = 0 if binary and kinds is None and largest <= 2 else 1 if binary and literal and largest <= 1 else 2
+        sort = _OTHERS
+        if binary and kinds is None and largest <= 2:
+            sort = _PAIRS
+        elif binary and kinds is not None and largest <= 1:
+            ratios = kinds_with("has_ratio_kernels", kinds.kind) | (kinds.kind == TABLE)
+            sort = _RATIOS if ratios.all() else _OTHERS
         known[id(structure)] = sort
-    return 2 if sort == 0 and np.isneginf(graph.log_phi).any() else sort
+    return _OTHERS if sort == _PAIRS and np.isneginf(graph.log_phi).any() else sort

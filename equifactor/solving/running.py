@@ -9,6 +9,7 @@ from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph import FactorGraph
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.kernels import compile_costs  # noqa: F401 - it lets imports of Numba look at the clock
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.solver import SolveContext, Solver
 

@@ -32,8 +32,8 @@ def canonical_form(graph: FactorGraph, *, digits: int | None = None) -> FactorGr
             value across a rounding boundary: to compare two graphs use `isomorphism(.., tolerance=..)`.
 
     Only the values of a factor count, not the kind that states them. A small structured factor becomes its dense table.
-    A large structured factor (above 2^12 entries) becomes a parity, a count, a noisy-or or a sparse table. Factors of
-    other kinds with tables above 2^16 entries raise `ModelError`.
+    A large structured factor (above 2^12 entries) takes the canonical form of its kind. Factors of
+    kinds without one, with tables above 2^16 entries raise `ModelError`.
 
     The representative may change from one release of this package or of igraph to the next. The cost is a few O(T k)
     passes if the graph has no symmetries of its own. Otherwise BLISS searches over the nodes of equal colours. The

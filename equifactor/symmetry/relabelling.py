@@ -167,9 +167,7 @@ class Relabelling:
     def marginals(self, marginals: Marginals) -> Marginals:
         """Return the marginals of the relabelled graph, given the marginals of the original graph."""
         if not np.array_equal(marginals.ptr, self.state_ptr):
-            raise ModelError(
-                "These marginals belong to a graph with other cardinalities than the cardinalities of the relabelling."
-            )
+            raise ModelError("These marginals belong to a graph whose cardinalities are not those of the relabelling.")
         values = np.empty_like(marginals.values)
         values[self.state_places] = marginals.values
         return Marginals(values, ptr_of(self._new_sizes[1]))

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-Outcomes = Generator[tuple[Item, Callable[[], Answer]], None, None]  # A generator that may be closed before its end.
+Outcomes = Generator[tuple[Item, Callable[[], Answer]], None, None]  # A generator that may be closed early.
 
 
 class Fleet(Protocol):

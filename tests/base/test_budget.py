@@ -32,6 +32,20 @@ def test_with_a_deadline_the_time_left_counts_at_the_speed_of_the_machine(driven
     assert not own.worth_starting(12.1)
 
 
+def test_a_busy_machine_does_less_until_the_deadline(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clock, "cpu_now", lambda: 0.24 * driven_time.seconds)
+    clock = Clock(10.0)
+    own = Budget(clock)
+    driven_time.advance(2.0)
+    assert own.left == 8.0  # No call is in progress.
+    before = planning_work(1.0)
+    with clock.govern():
+        assert own.left == 2.0  # The call got about a quarter of a core.
+        assert not own.worth_starting(2.1)
+        assert planning_work(1.0) == before / 4.0
+        assert Budget(Clock(), seconds=5.0).left == 5.0  # without a deadline
+
+
 def test_memory_is_part_of_it() -> None:
     own = Budget(Clock(), memory=100.0)
     assert own.worth_starting(1e9, memory=100.0)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from equifactor.base.clock import Clock
 from equifactor.base.status import Task
 from equifactor.data import Instance
 from equifactor.evaluation.jobs import Job, make_jobs
-from equifactor.evaluation.worker import CHANGED, run_job
+from equifactor.evaluation.worker import CHANGED, run_job, warm_up
 
 
 def test_errors_become_rows(instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,3 +31,17 @@ def test_a_model_that_is_not_the_one_asked_about_is_not_solved(instances: list[I
     assert run_job(job)["status"] == "exact"
     instances[0].path.write_text(instances[1].path.read_text())
     assert run_job(job)["status"] == CHANGED
+
+
+def test_kernels_are_compiled_before_the_first_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit of a warm-up does not count compiling: otherwise the first job would have to compile."""
+    monkeypatch.setattr(Clock, "ignores_compiling", False)
+    seen = []
+    monkeypatch.setattr(
+        "equifactor.questions.solve.solve", lambda *args, **settings: seen.append(Clock.left_to_compile())
+    )
+    with Clock(1.0).govern():
+        warm_up("bp", "MAR")
+    assert seen
+    assert set(seen) == {float("inf")}
+    assert not Clock.ignores_compiling

@@ -5,6 +5,7 @@ import pytest
 from random_factors import all_states, as_tables, random_factor, random_mixture, scores_from_tables
 
 import equifactor as ef
+from equifactor.base.clock import Clock
 from equifactor.factors.conditional_kernels import conditional_values, literals_held
 from equifactor.factors.dense_graph import tables_at
 from equifactor.factors.noisy_or.noisy_or_expectation_kernels import presence_knots
@@ -103,7 +104,7 @@ def test_mean_field_is_that_of_the_tables():
         fields = [ProductField(ef.solvers.compile(g)) for g in (graph, as_tables(graph))]
         rng = np.random.default_rng(1)
         noisy = any(graph.factor(a).kind == "noisy_or" for a in range(graph.num_factors) if not _is_table(graph, a))
-        for q in fields[0].starts(2, rng):
+        for q in fields[0].starts(2, rng, Clock()):
             other = q.copy()
             for hard in (False, False, True, True):
                 for field, values in zip(fields, (q, other), strict=True):

@@ -188,7 +188,7 @@ def test_kernels_that_nobody_uses_are_deleted(load: Load, tmp_path: Path) -> Non
 
 
 def test_kernels_beside_the_package_are_found(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package may come with kernels; one for any processor serves if there is none for this one."""
+    """A package may come with kernels; a kernel for any processor serves if this processor has no kernel of its own."""
     assert load()(1.5) == 3.0
     (path,) = tmp_path.rglob("*.kernel")
     shipped = tmp_path / "shipped"

@@ -56,6 +56,23 @@ def test_kernels_that_would_be_late_are_not_waited_for(compiling: dict[str, floa
     assert readiness.kernels_in_time("elimination")
 
 
+def test_a_busy_machine_has_no_time_to_load_numba(
+    compiling: dict[str, float], driven_time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiling["elimination"] = 0.0
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.setattr(Clock, "cpu_now", lambda: 0.1 * driven_time.seconds)
+    clock = Clock(6.0)
+    driven_time.advance(1.0)
+    with clock.govern():
+        assert readiness.kernels_in_time("elimination")
+        assert plain_is_better(3.0, 0.1, "elimination", count=False)  # Loading takes 3.5 s.
+        driven_time.advance(2.0)
+        assert not readiness.kernels_in_time("elimination")
+        monkeypatch.setitem(sys.modules, "numba", sys)
+        assert readiness.kernels_in_time("elimination")
+
+
 @pytest.mark.parametrize(("value", "answer"), [("0", False), ("1", True)])
 def test_the_choice_can_be_forced(
     compiling: dict[str, float], monkeypatch: pytest.MonkeyPatch, value: str, answer: bool

@@ -92,8 +92,8 @@ def test_impossible_evidence(client: Client) -> None:
         ({"solver": "frob"}, "There is no solver 'frob'"),
         ({"solver": "bp(damping=2)"}, "damping"),
         ({"solver": 3}, "the solver must be a string"),
-        ({"evidence": {"9": 0}}, "There is no variable '9'; the model has 3 variables (0-2)"),
-        ({"evidence": {"rain": 0}}, "There is no variable 'rain'"),
+        ({"evidence": {"9": 0}}, "The model has no variable '9'. It has 3 variables (0-2)."),
+        ({"evidence": {"rain": 0}}, "The model has no variable 'rain'"),
         ({"evidence": {"0": 2}}, "variable rain has 2 states (0-1), but the evidence gives state 2"),
         ({"evidence": {"0": True}}, "gives state True"),
         ({"evidence": {"0": 0.5}}, "gives state 0.5"),
@@ -116,7 +116,7 @@ def test_factors(client: Client, network: FactorGraph) -> None:
     for index in ("3", "-1", "x", ""):
         status, reply = client.status("GET", f"factor?index={index}")
         assert status == 400
-        assert reply["error"].endswith("the model has 3 factors (0-2)")
+        assert reply["error"].endswith("It has 3 factors (0-2).")
 
 
 def test_factors_of_other_kinds(serve: Serve) -> None:

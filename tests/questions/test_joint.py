@@ -47,7 +47,7 @@ def test_states_are_never_guessed(result: ef.Result) -> None:
         (("maybe", "1"), "variable rain has no state 'maybe'; its states are no, yes"),
         ("yes", "Give one state for each of rain, die, not 1. A mapping such as"),
         ({"snow": 0}, "The model has no variable 'snow'"),
-        ({1: 0}, "There is no variable 1 in this joint. It is over rain, die"),
+        ({1: 0}, "This joint has no variable 1. It is over rain, die"),
         ({"rain": "no", 0: "no"}, "Variable 0 is given twice"),
     ):
         with pytest.raises(ModelError, match=sentence):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.factors.ratio_rows import LIMIT
 from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.graph.small_scopes import as_constants, without_small_scopes
 from equifactor.graph.structured_factor import (
@@ -47,6 +48,7 @@ class Clause(SignedLiterals):
 
     kind = "clause"
     has_kernels = True
+    has_ratio_kernels = True
     moves = "equifactor.factors.clause.clause_moves:clause_moves"
     tensors = "equifactor.factors.clause.clause_tensors:ClauseTensors"
     comparison = "equifactor.factors.clause.clause_comparison:ClauseComparison"
@@ -105,6 +107,11 @@ class Clause(SignedLiterals):
         lost[np.arange(len(pairs)), 1 - rows.words] = hard[row] & (left[row] == 1) & can_hold
         lost[hard[row] & (left[row] == 0)] = True
         return lost.ravel()
+
+    @classmethod
+    def ratio_numbers(cls, log_values: FloatArray) -> FloatArray | None:
+        """Return the log values; None if the value of a violated clause is too large for a linear number."""
+        return log_values if np.all(log_values <= LIMIT / 2) else None
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from equifactor.factors.clause.clause_moves import ONE_LITERAL
+from equifactor.factors.clause.clause_moves import LITERAL_BITS, ONE_LITERAL
 from equifactor.kernels.jit import inlined
 
 
@@ -19,7 +19,7 @@ def move_clauses(clauses, begin, end, literal_ptr, literals, clause_values, firs
         name = first + turn
         w = first_clause + p
         word = at[w]
-        others = (word >> 40) - held_before
+        others = (word >> LITERAL_BITS) - held_before
         change = 1 - 2 * held_before
         word = (word ^ name) + change * ONE_LITERAL
         at[w] = word
@@ -32,6 +32,17 @@ def move_clauses(clauses, begin, end, literal_ptr, literals, clause_values, firs
         elif others == 1:  # One other literal holds: the clause now needs it, or no longer.
             other = (word & (ONE_LITERAL - 1)) ^ (0 if held_before else name)
             kept[other] -= change * clause_values[p]
+
+
+@inlined
+def other_literals(clauses, first_clause, at, r, first, here):
+    """Return how many literals other than the r-th one hold in its clause, and the name of the one if it is one.
+
+    The variable of literal r has `first` as its first state and is in state `here`.
+    """
+    turn = np.int64(clauses[r]) & 1
+    word, holds = at[first_clause + (np.int64(clauses[r]) >> 1)], here ^ turn
+    return (word >> LITERAL_BITS) - holds, (word & (ONE_LITERAL - 1)) ^ (first + turn if holds else 0)
 
 
 @inlined
@@ -53,7 +64,7 @@ def add_clauses(kinds, var_ptr, x, kept, at):
             score += clause_values[p]
             for m in range(begin, end):
                 kept[np.int64(literals[m])] += clause_values[p]
-        elif word >> 40 == 1:
+        elif word >> LITERAL_BITS == 1:
             kept[word & (ONE_LITERAL - 1)] += clause_values[p]
     return score
 
@@ -68,7 +79,7 @@ def join_clause_pair(kinds, x, at, c, q, p, theta):
     while np.int64(clauses[t]) >> 1 != p:
         t += 1
     turn_c, turn_q = np.int64(clauses[s]) & 1, np.int64(clauses[t]) & 1
-    others = (at[kinds.first_clause + p] >> 40) - (x[c] ^ turn_c) - (x[q] ^ turn_q)
+    others = (at[kinds.first_clause + p] >> LITERAL_BITS) - (x[c] ^ turn_c) - (x[q] ^ turn_q)
     theta[:4] = 0.0
     if others == 0:
         theta[2 * turn_c + turn_q] = kinds.clause_values[p]

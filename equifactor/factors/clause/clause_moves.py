@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_rows import FactorRows
 
 
-ONE_LITERAL = 1 << 40  # Each literal that holds adds this to the word of its clause. Names of literals are smaller.
+LITERAL_BITS = 40  # Bits of the name of a literal in the word of a clause.
+ONE_LITERAL = (
+    1 << LITERAL_BITS
+)  # Each literal that holds adds this to the word of its clause. Names of literals are smaller.
 
 
 def clause_moves(rows: FactorRows) -> MoveRows:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.factors.parity.parity_equations import are_contradictory
 from equifactor.graph.small_scopes import without_small_scopes
 from equifactor.graph.structured_factor import (
     StructuredFactor,
@@ -44,6 +45,7 @@ class Parity(StructuredFactor):
 
     kind = "parity"
     has_kernels = True
+    has_ratio_kernels = True
     moves = "equifactor.factors.parity.parity_moves:parity_moves"
     tensors = "equifactor.factors.parity.parity_tensors:ParityTensors"
     comparison = "equifactor.factors.parity.parity_comparison:ParityComparison"
@@ -110,6 +112,19 @@ class Parity(StructuredFactor):
     def with_slots(cls, rows: FactorRows, edge: IntArray) -> FactorRows:
         """Return the same parity: it has no order."""
         return replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge])
+
+    @classmethod
+    def ratio_numbers(cls, log_values: FloatArray) -> FloatArray | None:
+        """Return 1 for even and -1 for odd parities; None unless all are hard."""
+        even, odd = log_values.reshape(-1, 2).T
+        if (np.isneginf(even) == np.isneginf(odd)).any():
+            return None
+        return np.where(even > odd, 1.0, -1.0)
+
+    @classmethod
+    def are_contradictory(cls, rows: FactorRows) -> bool:
+        """Return whether the equations of the hard parities have no solution."""
+        return are_contradictory(rows)
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:

@@ -1,7 +1,8 @@
 """Messages of sparse tables in torch: every listed configuration on its own, all others in boxes that do not overlap.
 
-`sparse_kernels` describes the boxes. The first states are those of a listed configuration, at the place of the box is
-one of some states, and behind it any state. Received messages are scaled first, so that "any state" adds up to 1.
+`sparse_kernels` describes the boxes. The slots before the place of a box have the states of a listed configuration. The
+slot at that place has one of several states, and the later slots have any state. Received messages are scaled first, so
+that "any state" adds up to 1.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ def _numbered_states(structure: Structure, variable: int) -> str:
 def names_agree(names: tuple[str, ...]) -> bool:
     """Return whether every name that is a number, or a word for 1 or 0, is at its own place.
 
-    A single letter is such a word only beside a word for the opposite: F is false beside T, but not beside A or M.
+    A single letter counts as a word only beside a word for the opposite: F is false beside T, but not beside A or M.
     """
     words = [name.lower() for name in names]
     meant = {_TRUTH[word] for word in words if word in _TRUTH}

@@ -43,7 +43,7 @@ class EmProgress:
 
     @classmethod
     def load(cls, checkpoint: FitCheckpoint | None) -> EmProgress:
-        """Read the state from the file; return the initial state if there is no file."""
+        """Read the state from the file; return the initial state if the file does not exist."""
         found = checkpoint.load() if checkpoint is not None else None
         if found is None:
             return cls()

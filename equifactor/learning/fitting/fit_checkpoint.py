@@ -41,7 +41,7 @@ class FitCheckpoint:
         return cls(context.checkpoint, digest.hexdigest())
 
     def load(self) -> tuple[dict[str, Any], dict[str, np.ndarray]] | None:
-        """Return the values and arrays that were saved; None if there is no file."""
+        """Return the values and arrays that were saved; None if the file does not exist."""
         try:
             with np.load(Path(self.path), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,14 +66,13 @@ class Trained:
         return self.log._repr_html_()
 
 
-@checks_types("out", "network", "start", "weights", "resume", "overwrite")
+@checks_types("out", "start", "weights", "resume", "overwrite")
 def train(
     kind: str,
     data: str | Path | Sequence[str | Path] | Sequence[FactorGraph],
     task: str = "MAR",
     out: str | Path | None = None,
     *,
-    network: Mapping[str, Any] | None = None,
     start: str | Path | None = None,
     weights: Sequence[float] | None = None,
     validation: float | str | Path | Sequence[str | Path] | Sequence[FactorGraph] = 0.1,
@@ -94,15 +93,14 @@ def train(
         data: a folder of models, a generator such as `"ising(4x4, n=1000)"`, several of these, or graphs.
         task: "MAR" or "MAP".
         out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
-        network: settings of the network as a mapping, such as `{"channels": 32}`.
         start: a model file of the same kind and settings to start from; steps and settle may differ.
         weights: the weight of each graph in the loss and in a validation share, relative to their mean.
         validation: share of the graphs that is held out, or data as above; 0: validate on the training graphs.
         resume: continue from the checkpoint beside `out`; the result is the same as without the interruption.
         overwrite: replace the model file or the checkpoint of an earlier run; otherwise existing files are an error.
         progress: True for a bar, or a callable `(done, total, note)`.
-        settings: the fields of `TrainingSettings`, and settings of the network, which override `kind` and `network`. A
-            name of both is an error, unless `kind` or `network` also sets it.
+        settings: the fields of `TrainingSettings`, and settings of the network, which override those in `kind`. A name
+            of both is an error, unless `kind` also sets it.
 
     The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, and
     keeps the best weights so far and a checkpoint.
@@ -114,7 +112,7 @@ def train(
     if not is_one and (not isinstance(validation, Iterable) or getattr(validation, "ndim", 1) == 0):
         raise OptionError(f"validation must be a share, such as 0.1, or data, found {brief(validation)}.")
     held: Any = validation if is_one else list(validation)  # type: ignore[arg-type]
-    kind, of_network, of_training = _sorted_settings(kind, dict(network or {}), settings)
+    kind, of_network, of_training = _sorted_settings(kind, settings)
     chosen = TrainingSettings(**of_training, validation=name_of(held))
     wanted = _checked_task(task, chosen, resume)
     check_device(chosen.device, "train")
@@ -156,14 +154,11 @@ def _check_order(kind: Any, data: Any) -> None:
         )
 
 
-def _sorted_settings(
-    text: str, network: dict[str, Any], given: dict[str, Any]
-) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def _sorted_settings(text: str, given: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return the kind of network, the settings of the network and the settings of training.
 
     Args:
         text: the kind, followed by settings of the network in brackets or not.
-        network: settings of the network.
         given: keywords, which are settings of the network or of training.
     """
     from equifactor.solvers.learned.network import setting_names
@@ -174,10 +169,14 @@ def _sorted_settings(
             f"Cannot read the kind of network {text!r}. Write a name, or fe-net(hidden=32) with settings."
         )
     kind, options = found
-    of_network: dict[str, Any] = {**parse_options(kind, options), **network}
+    of_network = parse_options(kind, options)
     of_training: dict[str, Any] = {}
     names, training_names = setting_names(kind), [f.name for f in dataclasses.fields(TrainingSettings)]
     stated = set(of_network)
+    if "network" in given:
+        raise OptionError(
+            f"train has no argument network. Give the settings of {kind} as keywords, or as text: {kind}(steps=20)."
+        )
     for name, value in given.items():
         if name in training_names and name in names and name not in stated:
             raise OptionError(

@@ -77,7 +77,7 @@ class Auto(Solver):
             try:
                 found = self._exact(graphs[start:stop], forms[start:stop], task, part)
             except NotCompiledError:
-                found = [Refusal("the kernels of exact are not compiled, and there is no time for that")] * (
+                found = [Refusal("the kernels of exact are not compiled, and compiling them would take too long")] * (
                     stop - start
                 )
             for n, answer in enumerate(found):
@@ -194,11 +194,11 @@ class Auto(Solver):
 
         Other graphs are not looked at: their sampler finds possible assignments by itself.
         """
-        from equifactor.solvers.auto.possibility import are_parities_contradictory, has_hard_structure, zeros_alone
+        from equifactor.solvers.auto.possibility import are_contradictory, has_hard_structure, zeros_alone
 
         if not has_hard_structure(graph):
             return None, -math.inf
-        if are_parities_contradictory(graph):
+        if are_contradictory(graph):
             return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf
         zeros, seconds = zeros_alone(graph), _POSSIBLE_SHARE * context.clock.left
         try:
@@ -304,7 +304,7 @@ def _back(estimates: Sequence[Estimate], forms: Sequence[LoweredGraph]) -> list[
 def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | Refusal]:
     """Return exact answers. For a graph whose run was cut short, return a refusal, so that others answer it."""
     stopped = (Status.TIME_LIMIT, Status.INTERRUPTED)
-    refusal = Refusal(f"{solver.name} was stopped before its end")
+    refusal = Refusal(f"{solver.name} was stopped before it finished")
     return [refusal if e.status in stopped else _say(e, solver, why) for e in estimates]
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.kind_numbers import PARITY
-from equifactor.graph.kinds import kinds_with
+from equifactor.graph.factor_rows import by_kind
+from equifactor.graph.kinds import kind_class, kinds_with
+from equifactor.graph.structured_factor import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from equifactor.solvers.auto.ladder_answers import LadderAnswer
     from equifactor.solving.estimate import Estimate
 
-_MOST_PARITIES = 4096  # Hard parities up to which their equations are solved: 0.2 s in Python integers. By hand.
 _UNPROVEN = "No possible assignment was found. There may not be one, and then ln Z is -inf."
 
 
@@ -36,8 +36,7 @@ def has_hard_structure(graph: FactorGraph) -> bool:
 def zeros_alone(graph: FactorGraph) -> FactorGraph:
     """Return a graph with the same possible assignments, all of which have the log score 0 as far as possible.
 
-    Log values other than `-inf` become 0. Factors that are not linear in their log values, such as a noisy-or, keep
-    them.
+    Log values other than `-inf` become 0. Factors whose values are not linear in their log values keep them.
     """
     s = graph.structure
     keep = np.zeros(len(graph.log_phi), bool)
@@ -46,27 +45,10 @@ def zeros_alone(graph: FactorGraph) -> FactorGraph:
     return graph.with_potentials(np.where(keep | np.isneginf(graph.log_phi), graph.log_phi, 0.0), log=True)
 
 
-def are_parities_contradictory(graph: FactorGraph) -> bool:
-    """Return whether the hard parities of a graph contradict each other: Gaussian elimination over 0 and 1."""
-    s = graph.structure
-    places = np.zeros(0, np.int64) if s.kinds is None else np.flatnonzero(s.kinds.kind == PARITY)
-    even_possible = ~np.isneginf(graph.log_phi[s.table_ptr[places]])
-    odd_possible = ~np.isneginf(graph.log_phi[s.table_ptr[places] + 1])
-    hard = places[even_possible != odd_possible]
-    if len(hard) > _MOST_PARITIES:
-        return False
-    known: dict[int, int] = {}  # Sums of equations by their highest bit; bit 0 is the right side.
-    for a, odd in zip(hard.tolist(), odd_possible[even_possible != odd_possible].tolist(), strict=True):
-        equation = int(odd)
-        for i in s.scope(a).tolist():
-            equation ^= 2 << i
-        while equation > 1 and (top := equation.bit_length()) in known:
-            equation ^= known[top]
-        if equation == 1:  # 0 = 1
-            return True
-        if equation:
-            known[equation.bit_length()] = equation
-    return False
+def are_contradictory(graph: FactorGraph) -> bool:
+    """Return whether the structured factors of one kind, taken together, exclude every assignment."""
+    rows = graph.structure.rows(graph.log_phi)
+    return any(n != TABLE and kind_class(n).are_contradictory(rows.take(places)) for n, places in by_kind(rows))
 
 
 def with_possibility(

@@ -172,7 +172,7 @@ class SumLadder:
         def run() -> LadderAnswer | Refusal:
             if not can_compile(self.context.clock, _COMPILE_SHARE * share, solver.name):
                 self.unready.append(solver.name)
-                return Refusal("its kernels are not compiled, and there is no time for that")
+                return Refusal("its kernels are not compiled, and compiling them would take too long")
             answer = self._run_solver(solver, share)
             self.answers.append(answer)
             return answer
@@ -199,10 +199,9 @@ class SumLadder:
         ran = f"Solvers run: {', '.join(map(str, self.answers))}." if self.answers else ""
         if self.unready:
             seconds = seconds_to_compile(*self.unready)
-            ran += (
-                f" Not run, because compiling their kernels takes about {seconds:.0f} s: {', '.join(self.unready)}. "
-                "`equifactor doctor --warm` compiles all kernels once."
-            )
+            ran += f" Not run, because their kernels were not compiled: {', '.join(self.unready)}."
+            if seconds >= 1.0:  # Some may have been compiled since.
+                ran += f" Compiling them takes about {seconds:.0f} s; `equifactor doctor --warm` compiles all kernels."
         message = " ".join(filter(None, (error, added, ran.strip(), estimate.message)))
         stats = {**estimate.stats, "ladder": [str(answer) for answer in self.answers], "chosen": chosen}
         return replace(estimate, message=message, stats=stats)

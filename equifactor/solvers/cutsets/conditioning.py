@@ -69,13 +69,18 @@ class Conditioning(GraphSolver):
             reduced.graph, self.memory_limit, task, context.seed, _ACCEPTED_OVERRUN * context.clock.left
         )
         seconds = seconds_of(nested, task)
-        if not budget.worth_starting(seconds, _ACCEPTED_OVERRUN) or math.isinf(seconds):
-            size = format_bytes(FLOAT_BYTES * nested.cut.kept)
-            cost = f"more than {size}" if math.isinf(seconds) else f"about {seconds:.2g} s and {size}"
+        if math.isinf(seconds):
             return Estimate(
-                status=Status.TOO_LARGE if math.isinf(seconds) else Status.TIME_LIMIT,
+                status=Status.TOO_LARGE,
+                message=f"No cutset of at most {_MOST_STATES:,} states was found that leaves tables within "
+                f"{format_bytes(self.memory_limit * GIB)}. Raise memory_limit or the time limit, or use blocks.",
+                stats=_stats(nested),
+            )
+        if not budget.worth_starting(seconds, _ACCEPTED_OVERRUN):
+            return Estimate(
+                status=Status.TIME_LIMIT,
                 message=f"A cutset of {len(nested.variables)} variables has 2^{nested.log2_states:.0f} states, and the "
-                f"sum over them would take {cost}. Raise memory_limit or the time limit, or use blocks.",
+                f"sum over them would take about {seconds:.2g} s. Raise memory_limit or the time limit, or use blocks.",
                 stats=_stats(nested),
             )
         found = sum_all(reduced, nested, task, context)
@@ -214,7 +219,7 @@ class CutsetSums:
 
     def make_sums(self, context: SolveContext, within: float, gives_up: bool) -> bool:
         """Make all sums, or those that the time allows; return False if the pace is too slow to make all."""
-        from equifactor.solvers.cutsets.cutset_kernels import sum_over_cutset
+        from equifactor.solvers.cutsets.cutset_kernels import PAUSED, sum_over_cutset
 
         clock, count, effort = context.clock, len(self.log_sum), _FIRST_EFFORT
         since, kept, score = clock.seconds, np.zeros(4, np.int64), np.zeros(1)
@@ -231,7 +236,7 @@ class CutsetSums:
             self._seconds = clock.seconds - since
             if self._seconds > within and not gives_up:
                 break
-            done = self.visited + (self._work[kept[1] - 1] / self._work[-1] if kept[1] else 0.0)
+            done = self.visited + (self._work[kept[PAUSED] - 1] / self._work[-1] if kept[PAUSED] else 0.0)
             if gives_up and self._seconds > _TRIAL_SHARE * within and self._seconds * count > within * done:
                 return False
         return True

@@ -13,6 +13,9 @@ from equifactor.solvers.cutsets.cutset_levels import LevelArrays
 from equifactor.solvers.elimination.elimination_kernels import collect_inside, distribute_inside
 from equifactor.solvers.elimination.program import Clusters, ClusterTables
 
+# Places in `kept`: the level from which messages must be recomputed; one more than the cluster at which a pass that has
+# not ended goes on, 0 if there is no such pass; its block in that cluster; its level.
+FRESH, PAUSED, BLOCK, LEVEL = 0, 1, 2, 3
 PASS_ENTRIES = 10  # The fixed cost of a pass, in table entries for each variable of the model. Chosen by hand.
 
 
@@ -53,20 +56,19 @@ def sum_over_cutset(log_phi, x, begin, effort, levels, slicing, groups, clusters
 
     A call ends after the work of about `effort` table entries, in the middle of a pass if need be. Passes are not
     counted, because one that meets a zero early may take a thousandth of another. States that a zero excludes together
-    take a single pass. x [V], kept [4] and score [1] are as the previous call left them. kept[0] is the level from
-    which messages must be recomputed. A pass that has not ended goes on at cluster kept[1] - 1, block kept[2]; kept[1]
-    is 0 if there is no such pass. Its level is kept[3], and score[0] is what `open_block` returned.
+    take a single pass. x [V], kept [4] and score [1] are as the previous call left them. `FRESH` to `LEVEL` name the
+    numbers in `kept`, and score[0] is what `open_block` returned.
     """
     levels_, scale = LevelArrays(*levels), ClusterTables(*tables).scale
     num_clusters = len(Clusters(*clusters).dim)
     n = begin
     spent = 0
     while n < len(log_sum) and spent < effort:
-        if kept[1] > 0:
-            level, cluster, block = kept[3], kept[1] - 1, kept[2]
+        if kept[PAUSED] > 0:
+            level, cluster, block = kept[LEVEL], kept[PAUSED] - 1, kept[BLOCK]
         else:
             level = _set_states(n, levels_.cut, levels_.states, x)
-            level = min(level, kept[0]) if n else 0
+            level = min(level, kept[FRESH]) if n else 0
             cluster, block = levels_.cluster[level], 0
             score[0] = open_block(levels_.group[level], cluster, log_phi, x, slicing, groups, clusters, tables, work)
             spent += PASS_ENTRIES * len(x)
@@ -74,17 +76,17 @@ def sum_over_cutset(log_phi, x, begin, effort, levels, slicing, groups, clusters
         if w > NEG_INF:
             cluster, block = collect_inside(cluster, block, max(1, effort - spent), clusters, tables, work)
             if 0 <= cluster < num_clusters:
-                kept[1], kept[2], kept[3] = cluster + 1, block, level
+                kept[PAUSED], kept[BLOCK], kept[LEVEL] = cluster + 1, block, level
                 return n
             w = close_block(w, slicing, clusters, tables) if cluster >= 0 else NEG_INF
-        kept[1] = 0
-        kept[0] = len(levels_.cut)
+        kept[PAUSED] = 0
+        kept[FRESH] = len(levels_.cut)
         alike = 1
         last = len(levels_.cut)
         if w == NEG_INF:
             failed = _failed_level(level, levels_, scale)
             last = failed if scale[0] == 0.0 else level - 1
-            kept[0] = failed if scale[0] == 0.0 else level
+            kept[FRESH] = failed if scale[0] == 0.0 else level
             alike = len(log_sum) // levels_.states[failed]
             alike -= n % alike
         for r in range(level, last + 1):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.factors.chain_pass_kernels import STATES, pass_chains
 from equifactor.factors.factor_messages import add_up
 from equifactor.factors.structured_kernels import kind_rows_of
 from equifactor.graph.kinds import kind_class, kinds_with
@@ -15,7 +16,6 @@ from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.jit import plain
 from equifactor.solvers.duals import decoding_kernels as decode
 from equifactor.solvers.duals import dual_kernels as duals
-from equifactor.solvers.duals.chain_pass_kernels import STATES, pass_chains
 from equifactor.solvers.duals.map_bounds import upper_bound_of
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.factors.chain_pass_kernels import STATES, begin_pass, chain_marginal, chain_step
 from equifactor.factors.factor_messages import max_pair, max_products, step
 from equifactor.factors.kind_rows import KIND
 from equifactor.factors.structured_kernels import structured_messages
 from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT, STATE
 from equifactor.kernels.fastmath import NEG_INF, get, put
 from equifactor.kernels.jit import fast_kernel, inlined
-from equifactor.solvers.duals.chain_pass_kernels import STATES, begin_pass, chain_marginal, chain_step
 
 
 class DualArrays(NamedTuple):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.solvers.elimination.eliminate import Best, Sums
 
 if TYPE_CHECKING:
@@ -30,18 +31,17 @@ if TYPE_CHECKING:
 _BLOCK = 2**16  # Entries of a cluster that are computed at a time: 0.5 MiB, which fits into near caches.
 _KEPT = 2**21  # Entries of all tables that are kept for the downward pass: 16 MiB. Others are computed twice.
 _CHECKED = 2**20  # Entries between two checks of the clock, about 10 ms.
-_CLUSTER = 2**12  # Entries that take as long as what is spent on a cluster of any size.
+_CLUSTER = 2**12  # The fixed cost of a cluster, in entries.
 _LOWEST = -float(np.finfo(np.float64).max)  # Stands for the largest of some logs where all of them are -inf.
-# Seconds for a cluster and for a table entry, without and with marginals: about those of the slowest of ten models on
-# one core at 2.8 GHz.
-_CLUSTER_SECONDS, _ENTRY_SECONDS = (3e-5, 5e-5), (8e-9, 1.8e-8)
 
 _size = attrgetter("size")
 
 
 def plain_seconds(entries: float, num_clusters: int, marginals: bool) -> float:
     """Return about how long the elimination of a plan with these table entries and clusters takes in plain NumPy."""
-    return num_clusters * _CLUSTER_SECONDS[marginals] + entries * _ENTRY_SECONDS[marginals]
+    if marginals:
+        return num_clusters * Seconds.PLAIN_CLUSTER_BOTH + entries * Seconds.PLAIN_BOTH
+    return num_clusters * Seconds.PLAIN_CLUSTER_UP + entries * Seconds.PLAIN_UP
 
 
 def plain_sums(structure: Structure, order: Order, log_phi: FloatArray, marginals: bool, clock: Clock) -> Sums | None:

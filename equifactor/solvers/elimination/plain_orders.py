@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from equifactor.base.clock import Clock
 from equifactor.solvers.elimination.orders import NoOrder, Order, PlanningLimits
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
 
 _MOST_STEPS = 1.5e6  # Set operations, 0.5 to 0.9 us each, after which the planner gives up: about one second.
-_LEAST_STEPS = 2e5  # Set operations that a limit on the work of planning always leaves: about 0.1 s.
+_LEAST_STEPS = 2e5  # Set operations that a limit on the work of planning always leaves before the deadline: 0.1 s.
+_LOOK_EVERY = 2e4  # Set operations between two looks at the clock: about 0.02 s.
 _STEP_WORK = 50.0  # List operations of the kernels, 1e-8 s each, that take as long as one set operation.
 _STEP_ENTRIES = 30.0  # Table entries that plain elimination computes in the time of one set operation.
 _TIE = 1e-4  # The price of one bit of a table, in fill edges: among equal fill the smaller table comes first.
@@ -71,6 +73,7 @@ class _Planner:
         self.is_limited = own < _MOST_STEPS  # whether the caller's limit is the lower one
         self.most_steps = min(own, _MOST_STEPS)
         self.steps = 0.0
+        self._look_at = _LOOK_EVERY
         self.tries = 0
         self.largest = 0.0  # bits of the largest table of a try that failed; the least of all rules
         self.near: list[set[int]] = [set() for _ in self.card]  # the neighbours of each variable
@@ -112,8 +115,17 @@ class _Planner:
     def spend(self, steps: float) -> None:
         """Count set operations; raise if they exceed the limit."""
         self.steps += steps
+        self.check()
+
+    def check(self) -> None:
+        """Raise if the set operations exceed the limit, or the deadline of the call has passed."""
         if self.steps > self.most_steps:
             raise _OutOfStepsError
+        if self.steps > self._look_at:
+            self._look_at = self.steps + _LOOK_EVERY
+            if Clock.left_of_call() <= 0.0:
+                self.is_limited = True
+                raise _OutOfStepsError
 
     def components(self) -> list[list[int]]:
         """Return the variables of each component, by the lowest variable of each."""
@@ -186,9 +198,11 @@ class _Planner:
                 if new != key[i]:
                     key[i] = new
                     heappush(heap, (new, i))
-            if self.steps > self.most_steps:
+            try:
+                self.check()
+            except _OutOfStepsError:
                 self.largest = math.log2(largest)
-                raise _OutOfStepsError
+                raise
         return found._replace(entries=entries)
 
 

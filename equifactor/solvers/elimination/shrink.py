@@ -160,7 +160,9 @@ def _new_trace(num_vars: int, most_entries: int) -> Trace:
 
 def _pack(pool: FactorPool, kept: IntArray) -> FactorGraph:
     """Return the live factors as a graph over the variables `kept`."""
-    num_factors = pool.ends[3]
+    from equifactor.solvers.elimination.shrink_kernels import FACTOR
+
+    num_factors = pool.ends[FACTOR]
     arity, first = pool.arity[:num_factors], pool.first[:num_factors]
     constants = np.flatnonzero(arity == 0)
     if len(constants):  # one is enough

@@ -11,7 +11,7 @@ from equifactor.kernels.jit import fast_kernel, kernel
 from equifactor.solvers.elimination.shrink import FactorPool, Trace
 
 DEAD = -1  # the arity of a removed factor
-_SCOPE, _TABLE, _NODE, _FACTOR = range(4)  # the columns of `ends`
+SCOPE, TABLE, NODE, FACTOR = range(4)  # the columns of `ends`
 
 
 @kernel
@@ -116,8 +116,8 @@ def _maximise_out(i, count, others, joint, pool, trace):
     scope, table, ends = pool.scope, pool.table, pool.ends
     head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
     choice, choice_start = trace.choice, trace.choice_start
-    a, d = ends[_FACTOR], pool.card[i]
-    first, start, rows = ends[_TABLE], ends[_SCOPE], len(joint) // d
+    a, d = ends[FACTOR], pool.card[i]
+    first, start, rows = ends[TABLE], ends[SCOPE], len(joint) // d
     pool.start[a], pool.arity[a], pool.first[a] = start, len(others), first
     for row in range(rows):
         pick = 0
@@ -130,16 +130,16 @@ def _maximise_out(i, count, others, joint, pool, trace):
         j = others[k]
         scope[start + k] = j
         trace.scope[trace.scope_ptr[count] + k] = j
-        node = ends[_NODE] + k
+        node = ends[NODE] + k
         node_factor[node], node_next[node] = a, head[j]
         head[j] = node
     trace.eliminated[count] = i
     trace.scope_ptr[count + 1] = trace.scope_ptr[count] + len(others)
     choice_start[count + 1] = choice_start[count] + rows
-    ends[_FACTOR] += 1
-    ends[_TABLE] += rows
-    ends[_SCOPE] += len(others)
-    ends[_NODE] += len(others)
+    ends[FACTOR] += 1
+    ends[TABLE] += rows
+    ends[SCOPE] += len(others)
+    ends[NODE] += len(others)
 
 
 @kernel
@@ -149,7 +149,7 @@ def merge_nested(pool):
     card, start, arity, first, scope, table = pool.card, pool.start, pool.arity, pool.first, pool.scope, pool.table
     head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
     step, digit = np.empty(len(card) + 2, np.int64), np.empty(len(card) + 2, np.int64)
-    for a in range(pool.ends[_FACTOR]):
+    for a in range(pool.ends[FACTOR]):
         if arity[a] < 1:
             continue
         node = head[scope[start[a]]]

@@ -59,8 +59,8 @@ class Beliefs(NamedTuple):
         For structured factors, the derivative of ln Z with respect to each of their log values. This is the probability
         of an even and an odd number of ones, of a violated clause, of each number of ones, of each listed configuration
         and of all others, or of equal and different labels. For a truncated linear factor, it is the mean distance
-        below the limit and the probability of reaching the limit. For a factor that is not linear in its log values,
-        such as a noisy-or, it is not defined, and the entries are 0.
+        below the limit and the probability of reaching the limit. For a factor that is not linear in its log values it
+        is not defined, and the entries are 0.
         """
         return self.log_factors.exp()
 

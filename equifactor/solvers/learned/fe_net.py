@@ -15,6 +15,8 @@ from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import Network, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
 
+_NEW, _SENT = 1, 2  # Columns of the normalised messages: m~ and m_{i->a}.
+_ALPHA, _EPSILON, _KAPPA = 0, 1, 2  # Columns of the linear output.
 _LOWEST = -1e3  # Features show a true zero as this log value. Chosen by hand.
 _NOTHING = -1e8  # Lower limit of the log values that pass through a structured factor. Chosen by hand.
 
@@ -79,12 +81,12 @@ class FENet(Network):
         unscaled = wiring.reduce(msg_vf)
         raw = (old, unscaled, msg_vf, msg_vf + old, unscaled + msg_vf, wiring.unary_seen)
         log_p = wiring.normalize(torch.stack(raw, dim=1))
-        new, sent = log_p[:, 1], log_p[:, 2]
+        new, sent = log_p[:, _NEW], log_p[:, _SENT]
         u = wiring.sum_of_others(self.mlp1(self._with_context(wiring, before)))
         seen = squash(log_p)
         parts = [seen, u]
         if self.tables:
-            parts.append(self._through_tables(wiring, u, sent, seen[:, 2:3]))
+            parts.append(self._through_tables(wiring, u, sent, seen[:, _SENT, None]))
         delta = torch.zeros_like(new)
         if wiring.loops is not None:
             delta, seen_by_states = wiring.loops.corrections(wiring, old, new)
@@ -94,11 +96,11 @@ class FENet(Network):
         h = self.gru(torch.cat(parts, dim=1), before)
         out = self.out(h)
         if wiring.loops is not None:
-            new = new + delta * (1.0 + out[:, 2])
+            new = new + delta * (1.0 + out[:, _KAPPA])
         if self.temper:
             new = _power(new, wiring.mean_over_states(out[:, -1:]).squeeze(1), wiring.has_zeros)
-        msg = wiring.damp(new, old, (out[:, 0] + self.first_alpha).sigmoid())
-        msg = msg + wiring.centred(out[:, 1:2]).squeeze(1)
+        msg = wiring.damp(new, old, (out[:, _ALPHA] + self.first_alpha).sigmoid())
+        msg = msg + wiring.centred(out[:, _EPSILON, None]).squeeze(1)
         if self.settle:
             keep = 1.0 - settling(t + 1.0, self.config.steps, self.settle)
             msg, h = wiring.damp(msg, old, keep), torch.lerp(h, before, keep)
@@ -112,7 +114,7 @@ class FENet(Network):
             log_phi, sent = log_phi.clamp_min(_LOWEST), sent.clamp_min(_LOWEST)
         y = y + sent[:, None] * self.gamma
         q = wiring.reduce(y, log_phi=log_phi[:, None] * self.beta)
-        if wiring.kinds:  # A noisy-or whose causes surely fail excludes a state by itself.
+        if wiring.kinds:  # A structured factor may exclude a state although no log value is -inf.
             q = q.clamp_min(_NOTHING)
         return squash(wiring.centred(q))
 

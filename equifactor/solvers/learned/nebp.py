@@ -93,12 +93,14 @@ class NEBP(Network):
     def log_beliefs(self, state: NetworkState) -> Float[Tensor, " X"]:
         """Return the sum of all corrected messages, those of unary factors included."""
         flat = state.wiring.flat
-        return tensors.variable_log_beliefs(flat, torch.cat((state.hidden[2], state.msg_fv)))
+        _, _, unary, _ = state.hidden
+        return tensors.variable_log_beliefs(flat, torch.cat((unary, state.msg_fv)))
 
     @staticmethod
     def penalty(state: NetworkState) -> Float[Tensor, ""]:
         """Return the mean square of f_u in the last step: add it to the loss to stay near BP."""
-        return state.hidden[3]
+        *_, penalty = state.hidden
+        return penalty
 
     def _seen(self, msg: Float[Tensor, " S"]) -> Float[Tensor, "E D"]:
         """Return the features of messages for the graph network, one row per edge."""

@@ -195,7 +195,7 @@ class Wiring:
 
 def wire(flat: Flat, semiring: Semiring, clock: Clock | None = None) -> Wiring:
     """Return the wiring of a compiled batch, which every step of a network uses."""
-    if flat.structured:  # These may have zeros that no log value shows, for example a noisy-or without a leak.
+    if flat.structured:  # These may have zeros although no log value is -inf.
         flat = replace(flat, has_zeros=True)
     larger = [g for g in flat.groups if len(g.shape) >= 2]
     first = min(

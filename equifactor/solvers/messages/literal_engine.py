@@ -10,18 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.kind_numbers import CLAUSE, PARITY
+from equifactor.factors.ratio_rows import LANES
+from equifactor.graph.kinds import kind_class
 from equifactor.kernels.jit import plain
 from equifactor.solvers.messages.binary_engine import unary_factors
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
-from equifactor.solvers.messages.literal_kernels import (
-    LANES,
-    LIMIT,
-    PART,
-    Literals,
-    signatures,
-    sweep_literals,
-)
+from equifactor.solvers.messages.literal_kernels import BOUND, PART, Literals, signatures, sweep_literals
 from equifactor.solvers.messages.numba_engine import NumbaEngine, answers_of
 
 if TYPE_CHECKING:
@@ -31,26 +25,17 @@ if TYPE_CHECKING:
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
-    """Return whether all variables are binary and all factors hard parities, clauses or unary tables.
-
-    The general engine takes clauses whose log value when violated is too large for a linear number.
-    """
+    """Return whether all variables are binary, and each factor is a unary table or of a kind that has ratio kernels."""
     if not flat.structured or np.any(np.diff(flat.var_ptr) != 2):
         return False
     if any(len(group.shape) > 1 or np.isneginf(flat.log_phi[group.entries]).any() for group in flat.groups):
         return False
-    return all(
-        np.all(flat.log_phi[group.entries] <= LIMIT / 2) if group.kind == CLAUSE else _is_hard(flat, group)
-        for group in flat.structured
-    )
+    return all(_numbers(flat, group) is not None for group in flat.structured)
 
 
-def _is_hard(flat: FlatGraph[np.ndarray], group: StructuredGroup) -> bool:
-    """Return whether these are parities, each of which excludes either even or odd."""
-    if group.kind != PARITY:
-        return False
-    zeros = np.isneginf(flat.log_phi[group.entries].reshape(-1, 2))
-    return bool((zeros[:, 0] != zeros[:, 1]).all())
+def _numbers(flat: FlatGraph[np.ndarray], group: StructuredGroup) -> FloatArray | None:
+    """Return the number that the ratio kernels need of each factor; None if they do not take them."""
+    return kind_class(group.kind).ratio_numbers(flat.log_phi[group.entries])
 
 
 class LiteralEngine:
@@ -84,12 +69,7 @@ class LiteralEngine:
         """Return [F] the field `number` of `Literals`."""
         number = np.zeros(len(self.blocks.factor))
         for group, place in zip(self.flat.structured, self.blocks.places, strict=True):
-            values = self.flat.log_phi[group.entries]
-            if group.kind == PARITY:
-                even, odd = values.reshape(-1, 2).T
-                number[place] = np.where(even > odd, 1.0, -1.0)
-            else:
-                number[place] = values
+            number[place] = _numbers(self.flat, group)
         return number
 
     def sweep(self, count: int) -> FloatArray:
@@ -140,7 +120,7 @@ class LiteralEngine:
         if self.general is None and np.isfinite(pairs).all():
             literals = self.literals
             literals.lam[:] = (pairs[:, 1] - pairs[:, 0])[self.blocks.edge - self.blocks.edge.min()]
-            literals.reach[2] = np.inf  # The next sweep measures them.
+            literals.reach[BOUND] = np.inf  # The next sweep measures them.
             self._add_up()
         else:
             self._go_general(msg)
@@ -180,7 +160,7 @@ class _Blocks:
                 own = _in_strips(group.edge_ptr[members], k)
                 rows.append([group.kind, k, len(members), first_edge, first_factor])
                 edges.append(group.edges.start + own)
-                signs.append(2 * group.words[own] - 1 if group.kind == CLAUSE else np.ones(own.size, np.int64))
+                signs.append(2 * group.words[own] - 1 if len(group.words) else np.ones(own.size, np.int64))
                 factors.append(group.factors[members])
                 place[members] = first_factor + np.arange(len(members))
                 first_edge, first_factor = first_edge + own.size, first_factor + len(members)

@@ -15,6 +15,9 @@ from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph, FlatGraph
 
@@ -50,9 +53,7 @@ class MeanField(GraphSolver):
         field = ProductField(flat)
         rng = np.random.default_rng(context.seed)
         best_q, best, best_done, settled = np.zeros(0), -np.inf, 0, False
-        for n, start in enumerate(field.starts(self.starts, rng)):
-            if n and context.clock.stopped:
-                break
+        for n, start in enumerate(field.starts(self.starts, rng, context.clock)):
             q, done, converged = self._ascend(field, start, context)
             bound = field.bound(q)
             context.report(n + 1, self.starts, f"bound {bound:.6g}")
@@ -116,19 +117,23 @@ class ProductField:
         zero = np.isneginf(flat.log_phi)
         self.tables = plain(SplitTables(np.where(zero, 0.0, flat.log_phi), zero.astype(np.float64)))
 
-    def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Return fields to start from: uniform, a decoded assignment if there are zeros, then random ones."""
+    def starts(self, count: int, rng: np.random.Generator, clock: Clock) -> Iterator[FloatArray]:
+        """Yield fields to start from until the clock stops: uniform, a decoded assignment if there are zeros, random.
+
+        Each field is made when it is asked for. There is always a first one.
+        """
         flat = self.flat
         card = np.diff(flat.var_ptr)
-        starts = [1.0 / np.repeat(card, card)]
-        if self.has_zeros:
-            starts.append(self._decoded())
+        yield 1.0 / np.repeat(card, card)
+        if self.has_zeros and not clock.stopped:
+            yield self._decoded(clock)
         for _ in range(count - 1):
+            if clock.stopped:
+                return
             weight = rng.exponential(size=flat.num_states)
-            starts.append(weight / np.repeat(np.add.reduceat(weight, flat.var_ptr[:-1]), card) if len(card) else weight)
-        return starts
+            yield weight / np.repeat(np.add.reduceat(weight, flat.var_ptr[:-1]), card) if len(card) else weight
 
-    def _decoded(self) -> FloatArray:
+    def _decoded(self, clock: Clock) -> FloatArray:
         """Return all probability on one assignment, of positive probability if a few passes of dual ascent find one."""
         from equifactor.solvers.duals.ascent import VariableAscent
 
@@ -140,7 +145,7 @@ class ProductField:
                 score = graph.log_score(self.flat.assignments(states)[0])
                 if score > best_score:
                     best, best_score = states, score
-            if np.isfinite(best_score) or np.isneginf(ascent.sweep()):
+            if np.isfinite(best_score) or clock.stopped or np.isneginf(ascent.sweep()):
                 break
         q = np.zeros(self.flat.num_states)
         q[self.flat.var_ptr[:-1] + best] = 1.0

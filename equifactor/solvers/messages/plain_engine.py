@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.factors.table_ranges import message_floor
 from equifactor.graph.factor_rows import by_shape
 from equifactor.graph.kinds import kind_class
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 _MOST_ENTRIES = 2.0**16  # The most entries of the dense table of a structured factor. Chosen by hand.
 _MOST_AXES = 60  # The most variables of a factor; an array of NumPy has at most 64 axes.
 _LOWEST = -float(np.finfo(np.float64).max)  # Stands for the largest of some logs where all of them are -inf.
-# Seconds of an iteration: for itself, for each slot of a block, and for each table entry and edge state; about those of
-# one core at 2.8 GHz.
-_ITERATION_SECONDS, _SLOT_SECONDS, _ENTRY_SECONDS = 2e-5, 1.5e-5, 4e-9
 
 
 class _ShapeBlock(NamedTuple):
@@ -66,7 +64,7 @@ def plain_bp_seconds(flat: FlatGraph[np.ndarray], iterations: int) -> float:
         bits = np.add.reduceat(np.log2(group.card), group.edge_ptr[:-1])
         entries += 2.0 * float(np.exp2(np.minimum(bits, 1000.0)).sum())
         slots += int(np.unique(np.diff(group.edge_ptr)).sum())
-    return iterations * (_ITERATION_SECONDS + slots * _SLOT_SECONDS + entries * _ENTRY_SECONDS)
+    return iterations * (Seconds.PLAIN_ITERATION + slots * Seconds.PLAIN_SLOT + entries * Seconds.PLAIN_MESSAGE)
 
 
 class PlainEngine:

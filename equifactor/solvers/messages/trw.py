@@ -34,9 +34,9 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     Random forests of the factor graph, of any arity, cover every factor; rho_a is the share of forests that hold factor
     a. Messages pass through tables f_a^(1/rho_a) and count rho_a times at their variables [Wainwright05]. The model is
     then a geometric mean of one tree-structured model per forest at *any* messages. By Hoelder's inequality, ln Z is at
-    most the mean of the forests' ln Z, each computed exactly. A power of a noisy-or over more than eight variables is
-    not a noisy-or. It is used without the power, which keeps the bound valid because its values are at most 1. Cost
-    O(T) per iteration and per forest; structured factors cost as much as their messages.
+    most the mean of the forests' ln Z, each computed exactly. A structured factor over more than eight variables whose
+    power is of another kind is used without the power. Its values are at most 1, so the bound stays valid. Cost O(T)
+    per iteration and per forest; structured factors cost as much as their messages.
     """
 
     tasks = (Task.MAR, Task.PR)

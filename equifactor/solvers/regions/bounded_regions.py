@@ -48,7 +48,7 @@ class Regions(GraphSolver):
     tolerance: float = option(1e-3, "a splitting has settled when no message changes by more, in probability", low=0.0)
     damping: float = option(0.3, "share of the old log message that is kept", low=0.0, high=0.99)
     check: float = option(
-        0.15, "share of the time for a sampler that tells the errors; 0 for no errors", low=0.0, high=0.9
+        0.15, "share of the time for a sampler that estimates the errors; 0 for no errors", low=0.0, high=0.9
     )
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:

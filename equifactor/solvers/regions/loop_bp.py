@@ -180,7 +180,7 @@ class GrowingLoops:
         iterations = int(min(self.rounds.iterations, 1 + _ROUNDS_SHARE * self.budget.left / max(each, 1e-9)))
         found = run_rounds(messages, self.rounds._replace(iterations=iterations), self.budget.clock)
         if found is None:
-            return Refusal("the clock stopped it before its end")
+            return Refusal("the clock stopped it before it finished")
         self.budget.spend(each * found.rounds)
         if not len(found.p) and len(self.part.card):
             self.outcome = Status.ZERO_PROBABILITY

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 # Sweeps of blocks, at least and at most: fewer do not give ln Z with six covers in turn. Chosen by hand.
 _SWEEPS = 120, 600
 _BLOCK_DRAWS = 16  # Blocks drawn in a sweep: two in each of 8 chains.
-# Reference seconds for a variable in a draw of a block, beside its table entries. Measured on grids of 9 to 900 spins.
-_VARIABLE_SECONDS = 1e-6
-_DRAW_COST = 4  # Times that a draw with marginals and a jump goes over the tables of a block. Measured likewise.
+# Times that a draw with marginals and a jump goes over the tables of a block. Measured on grids of 9 to 900 spins.
+_DRAW_COST = 4
 _ENTRIES_OF_VARIABLE = 8  # Table entries of a block for each variable, at least: others are drawn by gibbs. By hand.
 _MOST_MEMORY = 2.0**-6  # GiB of the tables of a block at most, as by default.
 _CHAINS = 16  # Chains of gibbs. Chosen by hand.
@@ -77,10 +76,11 @@ def check_by_sampling(
 
 
 def errors_by_distance(gap: FloatArray, own: FloatArray) -> FloatArray:
-    """[X] standard errors of marginals from their distances [X] to those of a sampler.
+    """Return [X] standard errors of marginals from their distances [X] to those of a sampler.
 
     The mean squared distance is the sum of the squared errors of both. All entries get the same error, since one
-    distance tells little about one entry, but none that is far below its distance or the error of the sampler.
+    distance tells little about one entry. The error of an entry is raised if it is far below the distance of the entry
+    or the error of the sampler.
 
     Args:
         gap: [X] the distances.
@@ -98,7 +98,7 @@ def _sampler(graph: FactorGraph, seconds: float, memory: float) -> GraphSolver |
     """
     s = graph.structure
     spare = seconds - Seconds.BLOCK_COVER * s.num_vars
-    by_variables, by_entry = _VARIABLE_SECONDS * s.num_vars, _DRAW_COST * Seconds.BLOCK_DRAW
+    by_variables, by_entry = Seconds.BLOCK_VARIABLE * s.num_vars, _DRAW_COST * Seconds.BLOCK_DRAW
     most = (spare / (_SWEEPS[0] * _BLOCK_DRAWS) - by_variables) / by_entry  # entries of a block in the least sweeps
     if most >= _ENTRIES_OF_VARIABLE * s.num_vars:
         entries = min(most, min(memory, _MOST_MEMORY) * GIB / FLOAT_BYTES)

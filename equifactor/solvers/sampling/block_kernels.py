@@ -15,7 +15,7 @@ from equifactor.solvers.elimination.cluster_tables import normalise
 from equifactor.solvers.elimination.draw_kernels import draw_states
 from equifactor.solvers.elimination.elimination_kernels import NO_LIMIT, distribute_inside
 from equifactor.solvers.elimination.program import Clusters
-from equifactor.solvers.sampling.chain_move_kernels import jump
+from equifactor.solvers.sampling.chain_move_kernels import BEFORE, jump
 
 
 @fast_kernel
@@ -33,7 +33,7 @@ def update_chains(
     temperatures = len(log_phi)
     keep = total.shape[1] > 0
     clusters_, slicing_ = Clusters(*clusters), Slicing(*slicing)
-    cut, before = slicing_.cut, jumps[4]
+    cut, before = slicing_.cut, jumps[BEFORE]
     dim, state_start = clusters_.dim, clusters_.state_start
     for c in range(len(x)):
         tables_c = log_phi[c % temperatures]

@@ -7,6 +7,8 @@ from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel
 from equifactor.kernels.randomness import random_below, random_unit
 
+BEFORE = 4  # The place of `before` in the argument `jumps` of `jump`.
+
 
 @fast_kernel
 def jump(x, rng, cut, pool, jumps):

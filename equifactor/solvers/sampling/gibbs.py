@@ -54,13 +54,13 @@ class Gibbs(GraphSolver):
         starts = find_starts(model, self.chains, context)
         if starts is None:
             return no_start(reduced, context.clock)
-        moves = SingleMoves(model, starts.x, self.thin, context.seed)
-        moves.burn_in(self.burn_in, context)
+        moves = SingleMoves(model, starts.x, self.thin, context)
+        moves.burn_in(self.burn_in)
         length = max(1, min(self.samples // _FIRST_BATCHES, _LONGEST_BATCH))
         sums = RunningBatches(self.chains, len(model.arrays.unary), length=length, dropped=0)
         run_chains(moves, sums, RunLimits(sweeps=self.samples), context)
         found = sums.findings()
-        estimate = sampled_estimate(reduced, found, sums.sweeps * self.thin, starts.copies, context)
+        estimate = sampled_estimate(reduced, found, moves.sweeps, starts.copies, context)
         stuck = _num_stuck(model, found.mean)
         if not stuck:
             return estimate
@@ -117,34 +117,53 @@ class SingleMoves:
         model: the compiled graph.
         starts: [C, V] assignments of positive probability.
         thin: sweeps from one recorded draw to the next.
-        seed: the seed of the draws.
+        context: the clock, and the seed of the draws.
     """
 
-    def __init__(self, model: MoveModel, starts: IntArray, thin: int, seed: int) -> None:
-        self.model, self.thin = model, thin
+    def __init__(self, model: MoveModel, starts: IntArray, thin: int, context: SolveContext) -> None:
+        self.model, self.thin, self.context = model, thin, context
+        self.sweeps = 0  # the sweeps since burn-in
         self.state = MoveState.zeros(model.arrays, len(starts))
         self.state.x[:] = starts
-        self.rng = np.random.default_rng(seed).integers(1, 2**64, (len(starts), 1), np.uint64)
+        self.rng = np.random.default_rng(context.seed).integers(1, 2**64, (len(starts), 1), np.uint64)
         self.p = np.zeros(len(model.arrays.unary))
         self._cost = 0.0  # the measured seconds of a sweep of all chains
         self._until_rebuild = 0  # sweeps until the scores are recomputed
 
     def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
-        """Make as many sweeps as one call of the kernel should; return their number."""
-        count = min(most, self._draws_per_call(self.thin))
-        self._sweep(count * self.thin, self.thin, sums.total, sums.squares)
-        return count
+        """Make the draws of one call of the kernel, or one draw in several calls; return the number of draws.
 
-    def burn_in(self, sweeps: int, context: SolveContext) -> None:
-        """Make sweeps that are not recorded."""
-        none, clock = np.zeros((len(self.rng), 0)), context.clock
+        If the clock stops the first draw, the sweep that follows is recorded, so that there is an answer.
+        """
+        count = min(most, self._draws_per_call(self.thin))
+        if count:
+            self._sweep(count * self.thin, self.thin, sums.total, sums.squares)
+            self.sweeps += count * self.thin
+            return count
+        skipped = self._skip(self.thin - 1)
+        if skipped < self.thin - 1 and clock is not None:
+            return 0
+        self._sweep(1, 1, sums.total, sums.squares)
+        self.sweeps += skipped + 1
+        return 1
+
+    def burn_in(self, sweeps: int) -> None:
+        """Make sweeps that are not recorded, in a share of the time left."""
+        clock = self.context.clock
         until = np.inf if clock.time_limit is None else clock.seconds + _BURN_IN_SHARE * clock.left
+        self._skip(sweeps, until, "burn-in")
+
+    def _skip(self, sweeps: int, until: float = np.inf, note: str = "") -> int:
+        """Make sweeps that are not recorded until a time on the clock; return their number."""
+        none, clock = np.zeros((len(self.rng), 0)), self.context.clock
         done = 0
         while done < sweeps and not clock.stopped and clock.seconds < until:
-            count = min(self._draws_per_call(1), sweeps - done)
+            count = max(1, min(self._draws_per_call(1), sweeps - done))
             self._sweep(count, 0, none, none)
             done += count
-            context.report(done, sweeps, "burn-in")
+            if note:
+                self.context.report(done, sweeps, note)
+        return done
 
     def _sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
         """Sweep all chains; see `gibbs_sweeps`.
@@ -166,6 +185,6 @@ class SingleMoves:
         self._cost = (Clock.now() - start) / sweeps
 
     def _draws_per_call(self, thin: int) -> int:
-        """Return the number of draws, `thin` sweeps apart, that one call of the kernel should make."""
-        wanted = int(CALL_SECONDS / max(self._cost * thin, 1e-9)) if self._cost else 1
-        return max(1, min(wanted, (self._until_rebuild if self._until_rebuild > 0 else _REBUILD_EVERY) // thin))
+        """Return how many draws, `thin` sweeps apart, one call of the kernel should make; 0 if a draw takes longer."""
+        wanted = int(CALL_SECONDS / max(self._cost * thin, 1e-9)) if self._cost else 0
+        return min(wanted, (self._until_rebuild if self._until_rebuild > 0 else _REBUILD_EVERY) // thin)

@@ -8,8 +8,10 @@ import numpy as np
 from equifactor.factors.kind_moves import look
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import move, rebuild_inline
+from equifactor.kernels.fastmath import copy_into
 from equifactor.kernels.jit import fast_kernel
 
+PARENT, VARIABLE, STATE = 0, 1, 2  # columns of PoolArrays.origin
 IMPOSSIBLE = -1e308  # stands for ln 0; below every score
 _REFRESH = 256  # Moves after which the sums of an assignment are recomputed, to remove rounding. Chosen by hand.
 
@@ -29,7 +31,7 @@ class BeamArrays(NamedTuple):
 class PoolArrays(NamedTuple):
     """Scratch for the best assignments of one step, best first, before they are built."""
 
-    origin: np.ndarray  # [K, 3] place of the parent, variable to change (-1 for the parent itself), its new state
+    origin: np.ndarray  # [K, 3] PARENT: its place; VARIABLE to change, -1 for the parent itself; STATE: its new one
     score: np.ndarray  # [K] their scores; all impossible ones are equal with `tie_zeros`
     code: np.ndarray  # [K] their hashes
 
@@ -53,8 +55,8 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
         count = size[0]
         for n in range(count):
             k = cache[n]
-            origin[n, 0] = k
-            origin[n, 1] = -1
+            origin[n, PARENT] = k
+            origin[n, VARIABLE] = -1
             pool_score[n] = IMPOSSIBLE if tie_zeros and score[k] < possible else score[k]
             pool_code[n] = code[k]
         changed = False
@@ -88,13 +90,13 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
                     m = count if count < width else width - 1
                     count = min(count + 1, width)
                     while m > 0 and pool_score[m - 1] < value:
-                        origin[m] = origin[m - 1]
+                        copy_into(origin[m], origin[m - 1])
                         pool_score[m] = pool_score[m - 1]
                         pool_code[m] = pool_code[m - 1]
                         m -= 1
-                    origin[m, 0] = k
-                    origin[m, 1] = i
-                    origin[m, 2] = s - first
+                    origin[m, PARENT] = k
+                    origin[m, VARIABLE] = i
+                    origin[m, STATE] = s - first
                     pool_score[m] = value
                     pool_code[m] = new_code
         if not changed:
@@ -105,17 +107,17 @@ def beam_steps(arrays, states, beam, pool, steps, possible, tie_zeros):
             taken[cache[n]] = True
         free = 0
         for n in range(count):
-            k, i = origin[n, 0], origin[n, 1]
+            k, i = origin[n, PARENT], origin[n, VARIABLE]
             if i < 0:
                 cache[n] = k
                 continue
             while taken[free]:
                 free += 1
             taken[free] = True
-            b = origin[n, 2]
-            x[free] = x[k]
-            kept[free] = kept[k]
-            at[free] = at[k]
+            b = origin[n, STATE]
+            copy_into(x[free], x[k])  # An assignment of slices takes 1.4 s to compile, for the text of an error.
+            copy_into(kept[free], kept[k])
+            copy_into(at[free], at[k])
             gain = local[k, var_ptr[i] + b] - local[k, var_ptr[i] + x[k, i]]
             score[free] = score[k] + gain
             code[free] = pool_code[n]

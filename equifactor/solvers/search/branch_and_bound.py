@@ -126,7 +126,7 @@ class BranchAndBound:
         return float(self._incumbent.score[0]) + self._slack
 
     def _dive(self) -> None:
-        from equifactor.solvers.search.branch_kernels import LEFT, RIGHT, DiveLimits, dive
+        from equifactor.solvers.search.branch_kernels import LEFT, RIGHT, SIDE, DiveLimits, dive
 
         if self._stack:
             above, _, decisions = self._stack.pop()
@@ -151,9 +151,9 @@ class BranchAndBound:
             self._graph, self._node, self._queue, self._scratch, self._choice, path, depth, self._incumbent, limits
         )
         for n in range(first, last):
-            if path.decisions[n, 2] == LEFT:
+            if path.decisions[n, SIDE] == LEFT:
                 right = path.decisions[: n + 1].copy()
-                right[n, 2] = RIGHT
+                right[n, SIDE] = RIGHT
                 self._push(min(path.bounds[n], -above), right)
         if is_open:
             self._push(min(path.bounds[last], -above), path.decisions[:last].copy())

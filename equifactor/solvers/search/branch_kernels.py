@@ -21,6 +21,7 @@ from equifactor.solvers.search.node_kernels import (
 )
 
 WIDE = 100.0  # Nats: stands for the gap while there is no incumbent. Chosen by hand.
+VARIABLE, CHOSEN, SIDE = 0, 1, 2  # columns of PathArrays.decisions
 LEFT, RIGHT = 0, 1  # the left child of a decision assigns a state, the right child rules it out
 
 
@@ -35,7 +36,7 @@ class ChoiceArrays(NamedTuple):
 class PathArrays(NamedTuple):
     """The path from the root to the present node."""
 
-    decisions: np.ndarray  # [depth, 3] variable, state, LEFT or RIGHT
+    decisions: np.ndarray  # [depth, 3] VARIABLE, CHOSEN (its state) and SIDE, which is LEFT or RIGHT
     marks: np.ndarray  # [depth] the length of the trail before each decision
     bounds: np.ndarray  # [depth] the bound of the open rest below each decision
 
@@ -141,7 +142,7 @@ def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
     bound = sum_of_tops(graph, node)
     floor = incumbent.score[0] + limits.slack
     for n in range(depth):
-        bound += decide(graph, node, queue, decisions[n, 0], decisions[n, 1], decisions[n, 2] == LEFT)
+        bound += decide(graph, node, queue, decisions[n, VARIABLE], decisions[n, CHOSEN], decisions[n, SIDE] == LEFT)
     fine = max(limits.share * min(bound - floor, WIDE), 1e-9)
     bound = propagate(graph, node, queue, scratch, bound, floor, fine, limits.renewals)
     first = depth
@@ -163,7 +164,7 @@ def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
             if bound == NEG_INF and count[CULPRIT] >= 0:
                 choice.weight[count[CULPRIT]] += 1.0
             depth -= 1
-            while depth >= first and decisions[depth, 2] == RIGHT:
+            while depth >= first and decisions[depth, SIDE] == RIGHT:
                 depth -= 1
             if depth < first:
                 return first, first, False
@@ -171,14 +172,14 @@ def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
             while count[TRAIL] > marks[depth]:
                 count[TRAIL] -= 1
                 value[node.trail_at[count[TRAIL]]] = node.trail_value[count[TRAIL]]
-            decisions[depth, 2] = RIGHT
+            decisions[depth, SIDE] = RIGHT
             bound = sum_of_tops(graph, node)
         else:
             bounds[depth] = bound
             full = count[TRAIL] + 2 * room > len(node.trail_at)
             if backtracks >= limits.backtracks or count[UPDATES] >= stop_at or full:
                 return first, depth, True
-            decisions[depth, 0], decisions[depth, 1], decisions[depth, 2] = chosen, x[chosen], LEFT
+            decisions[depth, VARIABLE], decisions[depth, CHOSEN], decisions[depth, SIDE] = chosen, x[chosen], LEFT
             second = NEG_INF
             for y in range(var_ptr[chosen], var_ptr[chosen + 1]):
                 if y - var_ptr[chosen] != x[chosen]:
@@ -186,7 +187,9 @@ def dive(graph, node, queue, scratch, choice, path, depth, incumbent, limits):
             bounds[depth] += second - value[graph.first_top + chosen]
             marks[depth] = count[TRAIL]
         count[LEVEL] += 1
-        bound += decide(graph, node, queue, decisions[depth, 0], decisions[depth, 1], decisions[depth, 2] == LEFT)
+        bound += decide(
+            graph, node, queue, decisions[depth, VARIABLE], decisions[depth, CHOSEN], decisions[depth, SIDE] == LEFT
+        )
         depth += 1
         fine = max(limits.share * min(bound - floor, WIDE), 1e-9)
         bound = propagate(graph, node, queue, scratch, bound, floor, fine, limits.renewals)

@@ -9,8 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from equifactor.factors.clause.clause_move_kernels import move_clauses
-from equifactor.factors.kind_moves import FACTOR, VARIABLE, look_around, move_slots, value_of
+from equifactor.factors.kind_moves import (
+    FACTOR,
+    VARIABLE,
+    look_around,
+    move_clauses,
+    move_slots,
+    other_literals,
+    value_of,
+)
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import move_in_tables
@@ -113,7 +120,7 @@ def focused_walk(arrays, state, focus, rng, score, best, penalty):
         for r in range(begin, end):
             p = np.int64(clauses[r]) >> 1
             # A clause that another literal holds was and is above zero, so its arrays need no update.
-            if at[first_clause + p] >> 40 == b ^ (np.int64(clauses[r]) & 1):
+            if other_literals(clauses, first_clause, at, r, first, b)[0] == 0:
                 note_factor(zeros, place, count, p, at[first_clause + p] == 0 and clause_values[p] < -0.5 * penalty)
         for s in range(own_ptr[i], own_ptr[i + 1]):
             p = own[s, FACTOR]

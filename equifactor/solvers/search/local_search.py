@@ -48,7 +48,7 @@ _HEAT = 1.5  # The largest noise, as a multiple of the median cost of the best c
 _LONGEST_PAUSE = 8.0  # Keeper and rover each get at least one turn in this many. Chosen by hand.
 _STINTS = 5  # Parts of a tabu phase: small models are solved by many short walks. Chosen by hand.
 _TIRED = 5  # Parts without a better assignment after which a tabu walk starts again. Chosen by hand.
-# An annealed rover starts again when its regions have covered the graph this many times in vain. Chosen by hand.
+# An annealed rover starts again when its regions have covered the graph this many times without success. By hand.
 _ROUNDS = 3
 _REFRESH = 16  # Phases after which the keeper's sums are recomputed, to remove rounding. Chosen by hand.
 # After a tabu move a variable rests for a number of moves between these two shares of the number of variables; None

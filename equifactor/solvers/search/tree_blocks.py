@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.factors.kind_block_kernels import FREE, free_factors, join_block, links_to_block, slot_link
 from equifactor.factors.kind_moves import look
 from equifactor.factors.moves import BASE, FACTOR, SLOT, STRIDE, TO, VARIABLE, states_of
 from equifactor.kernels.fastmath import get, put
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.randomness import random_bell, random_below
-from equifactor.solvers.search.kind_block_kernels import FREE, free_factors, join_block, links_to_block, slot_link
 
 
 class RegionArrays(NamedTuple):

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from equifactor.factors.kind_block_kernels import free_factors, reach_members, spread_region
 from equifactor.factors.kind_moves import look
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import TO, move
 from equifactor.kernels.jit import fast_kernel, inlined
 from equifactor.kernels.randomness import random_below, random_unit
-from equifactor.solvers.search.kind_block_kernels import free_factors, reach_members, spread_region
 from equifactor.solvers.search.tree_blocks import RegionArrays, grow_forest, solve_forest
 
 

@@ -7,8 +7,7 @@ import numpy as np
 from numba import types
 from numba.core.extending import overload
 
-from equifactor.factors.clause.clause_moves import ONE_LITERAL
-from equifactor.factors.kind_moves import FACTOR, VARIABLE, look
+from equifactor.factors.kind_moves import FACTOR, VARIABLE, look, other_literals
 from equifactor.factors.move_kinds import KindMoves
 from equifactor.factors.move_model import MoveArrays, MoveState
 from equifactor.factors.moves import TO, move, states_of
@@ -65,18 +64,16 @@ def change_members(kinds, arrays, state, walk, i, heaped):
     """Renew the best changes of all variables that a move of variable i has reached through structured factors."""
     own, members, member_ptr = kinds.own, kinds.members, kinds.member_ptr
     clauses, literal_ptr, literals, var_of_state = kinds.clauses, kinds.literal_ptr, kinds.literals, kinds.var_of_state
-    at, here, first = state.at, state.x[i], arrays.var_ptr[i]
+    at, here, first, first_clause = state.at, state.x[i], arrays.var_ptr[i], kinds.first_clause
     for r in range(kinds.clause_ptr[i], kinds.clause_ptr[i + 1]):
-        p, turn = np.int64(clauses[r]) >> 1, np.int64(clauses[r]) & 1
-        word, holds = at[kinds.first_clause + p], here ^ turn
-        others = (word >> 40) - holds
+        p = np.int64(clauses[r]) >> 1
+        others, name = other_literals(clauses, first_clause, at, r, first, here)
         if others == 0:
             for m in range(literal_ptr[p], literal_ptr[p + 1]):
                 j = np.int64(var_of_state[literals[m]])
                 if j != i:
                     change_one(arrays, state, walk, j, heaped)
         elif others == 1:
-            name = (word & (ONE_LITERAL - 1)) ^ (first + turn if holds else 0)
             change_one(arrays, state, walk, np.int64(var_of_state[name]), heaped)
     for s in range(kinds.own_ptr[i], kinds.own_ptr[i + 1]):
         p = own[s, FACTOR]

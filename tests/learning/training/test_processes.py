@@ -72,7 +72,7 @@ def test_two_processes_train_what_one_does_also_across_ctrl_c(tmp_path: Path) ->
     assert status == 0, err
     assert out.count("two.safetensors: best in epoch") == 1
     assert log.read_text().count("\n") == EPOCHS + 1
-    one = train("fe-nbp", [DATA], "MAR", network=NETWORK, **SETTINGS).network.state_dict()
+    one = train("fe-nbp", [DATA], "MAR", **NETWORK, **SETTINGS).network.state_dict()
     two = load_model(tmp_path / "two.safetensors")[0].state_dict()
     for name, weight in one.items():
         assert two[name].numpy() == pytest.approx(weight.numpy(), abs=1e-4), name

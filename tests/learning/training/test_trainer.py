@@ -25,7 +25,7 @@ from equifactor.solvers import parse_solver
 from equifactor.solvers.learned.network import NetworkState, build, network_kinds
 from equifactor.solvers.learned.wiring import wire
 
-SMALL = {"epochs": 3, "batch_size": 10, "network": {"steps": 4, "hidden": 16}}
+SMALL = {"epochs": 3, "batch_size": 10, "steps": 4, "hidden": 16}
 DATA = "ising(3x3, n=40)"
 
 
@@ -40,17 +40,15 @@ def same(a: torch.nn.Module, b: torch.nn.Module) -> bool:
 @pytest.mark.parametrize("task", ["MAR", pytest.param("MAP", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", sorted(network_kinds()))
 def test_every_kind_learns_and_every_layer_moves(kind: str, task: str, tmp_path) -> None:
-    settings, out = {"steps": 4}, tmp_path / "m.safetensors"
-    done = train(
-        kind, "asymmetric(3x3, n=60)", task, out, epochs=6, batch_size=10, network=settings, lr=5e-3, patience=0
-    )
+    out = tmp_path / "m.safetensors"
+    done = train(kind, "asymmetric(3x3, n=60)", task, out, epochs=6, batch_size=10, steps=4, lr=5e-3, patience=0)
     measure = "kl" if task == "MAR" else "error"
     assert done.metrics[measure] <= done.history[0][measure]
     losses = [h["loss"] for h in done.history[1:]]
     assert min(losses[1:]) < losses[0]
     # The weights of the last epoch, because the best weights may be the starting weights.
     last = torch.load(out.with_suffix(".checkpoint"), weights_only=True)["network"]
-    still = [n for n, p in build(kind, settings, seed=0).named_parameters() if torch.equal(p, last[n])]
+    still = [n for n, p in build(kind, {"steps": 4}, seed=0).named_parameters() if torch.equal(p, last[n])]
     assert not still
 
 
@@ -238,7 +236,8 @@ def test_map_scores_improve_where_the_network_finds_better_ones(monkeypatch) -> 
         ({"task": "PR"}, "trained for MAR or MAP"),
         ({"lr": -1.0}, "at least 0"),
         ({"rate": 1.0}, "Neither fe-nbp nor training has a setting 'rate'"),
-        ({"network": {"width": 3}}, "no option 'width'"),
+        ({"kind": "fe-nbp(width=3)"}, "no option 'width'"),
+        ({"network": {"steps": 3}}, r"keywords, or as text: fe-nbp\(steps=20\)"),
         ({"out": "model.pt"}, "must end in .safetensors"),
         ({"validation": "1.5"}, "a share of at least 0 and below 1"),
         ({"data": "ising(3x3, n=1)"}, "1 graphs are too few"),
@@ -261,9 +260,9 @@ def test_mistakes_are_one_sentence(change: dict, words: str) -> None:
         train(**call)
 
 
-def test_settings_of_the_network_in_the_text_as_keywords_or_as_a_mapping() -> None:
+def test_settings_of_the_network_in_the_text_or_as_keywords() -> None:
     small = {"epochs": 1, "batch_size": 10, "steps": 4}
-    plain = train("fe-nbp", DATA, network={"hidden": 5, "steps": 4}, epochs=1, batch_size=10)
+    plain = train("fe-nbp(hidden=5, steps=4)", DATA, epochs=1, batch_size=10)
     assert plain.network.config.hidden == 5
     for text, more in (("fe-nbp(hidden=5)", {}), ("fe-nbp", {"hidden": 5}), ("fe-nbp(hidden=9)", {"hidden": 5})):
         assert same(train(text, DATA, **small, **more).network, plain.network)
@@ -276,7 +275,7 @@ def test_a_name_that_network_and_training_share_is_ambiguous(monkeypatch) -> Non
     monkeypatch.setattr(network, "setting_names", lambda kind: [*names(kind), "lr"])
     with pytest.raises(OptionError, match=r"lr is a setting of fe-nbp and of training\. Write fe-nbp\(lr=VALUE\)"):
         train("fe-nbp", DATA, lr=0.1)
-    assert _sorted_settings("fe-nbp(lr=0.5)", {}, {"lr": 0.1}) == ("fe-nbp", {"lr": 0.5}, {"lr": 0.1})
+    assert _sorted_settings("fe-nbp(lr=0.5)", {"lr": 0.1}) == ("fe-nbp", {"lr": 0.5}, {"lr": 0.1})
 
 
 def test_the_rate_falls_over_the_time_limit() -> None:
@@ -299,19 +298,19 @@ def test_validation_counts_graphs_by_their_weights() -> None:
 def test_training_goes_on_from_a_file_with_the_same_weights(tmp_path) -> None:
     before = train("fe-nbp", DATA, out=tmp_path / "a.safetensors", **SMALL)
     other = {"steps": 8, "hidden": 16, "settle": 3.0}  # changes no weight
-    after = train("fe-nbp", DATA, start=tmp_path / "a.safetensors", **{**SMALL, "network": other, "lr": 0.0})
+    after = train("fe-nbp", DATA, start=tmp_path / "a.safetensors", **{**SMALL, **other, "lr": 0.0})
     for p, q in zip(weights_of(before.network), weights_of(after.network), strict=True):
         np.testing.assert_array_equal(p, q)
     assert after.network.config.steps == 8
     others = {"damping": 0.9, "steps": 4, "hidden": 16}  # of the same shapes, but another function
     for kind, network in (("fe-nbp", {"hidden": 8}), ("fe-nbp", others), ("fe-net", {})):
         with pytest.raises(OptionError, match=r"the file holds fe-nbp with .*, not fe-"):
-            train(kind, DATA, start=tmp_path / "a.safetensors", **{**SMALL, "network": network})
+            train(kind, DATA, start=tmp_path / "a.safetensors", **{**SMALL, **network})
 
 
 def test_a_network_of_two_states_says_so_before_training() -> None:
     with pytest.raises(ModelError, match="made for variables of 2 states"):
-        train("fe-gnn", "potts(3x3, states=3, n=5)", **{**SMALL, "network": {}})
+        train("fe-gnn", "potts(3x3, states=3, n=5)", epochs=3)
 
 
 def test_steps_are_drawn_from_few_values_and_losses_spread_over_them() -> None:
@@ -351,7 +350,7 @@ def test_two_processes_agree_with_one(tmp_path) -> None:
         "import sys\nfrom equifactor import train\n"
         "if __name__ == '__main__':\n"
         "    train('fe-nbp', 'ising(3x3, n=40)', out=sys.argv[1], epochs=3, batch_size=7, dtype='float64',"
-        " network={'steps': 4, 'hidden': 16})\n"
+        " steps=4, hidden=16)\n"
     )
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1"}
     one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"

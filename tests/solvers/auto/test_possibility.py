@@ -1,4 +1,4 @@
-"""A formula without solutions gets a proof, or a lower bound on ln Z that admits that there may be none."""
+"""A formula without solutions gets a proof, or a lower bound on ln Z that allows for no solution."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from equifactor import Clause, FactorGraph, NoisyOr, Parity, Status, solve
 from equifactor.solvers import Estimate, parse_solver
 from equifactor.solvers.auto.ladder_answers import LadderAnswer
 from equifactor.solvers.auto.possibility import (
-    are_parities_contradictory,
+    are_contradictory,
     has_hard_structure,
     with_possibility,
     zeros_alone,
@@ -34,12 +34,12 @@ def test_parity_equations_agree_with_enumeration(seed: int) -> None:
     if seed % 3 == 0:
         graph = graph.condition({0: seed % 2, 4: 1})
     impossible = solve(graph, "PR", "brute").status is Status.ZERO_PROBABILITY
-    assert are_parities_contradictory(graph) == impossible
+    assert are_contradictory(graph) == impossible
 
 
 def test_other_graphs_have_no_parity_equations() -> None:
-    assert not are_parities_contradictory(FactorGraph([2, 2], [([0, 1], np.zeros((2, 2)))]))
-    assert not are_parities_contradictory(FactorGraph([2, 2], [([0, 1], Clause([True, False]))]))
+    assert not are_contradictory(FactorGraph([2, 2], [([0, 1], np.zeros((2, 2)))]))
+    assert not are_contradictory(FactorGraph([2, 2], [([0, 1], Clause([True, False]))]))
 
 
 def test_which_graphs_are_formulas() -> None:

@@ -55,6 +55,14 @@ def test_a_sum_that_takes_too_long_is_not_begun() -> None:
     assert not got.answered
 
 
+@pytest.mark.parametrize("limit", [None, 0.01])
+def test_no_cutset_that_fits_is_said(limit: float | None, driven_time) -> None:
+    driven_time.tick = 0.001
+    got = solve(ising_grid(30, 30, seed=0), "PR", "conditioning(memory_limit=1e-6)", time_limit=limit)
+    assert got.status is Status.TOO_LARGE
+    assert got.message.startswith("No cutset of at most 4,194,304 states was found that leaves tables within 1.05 KiB.")
+
+
 def test_a_sum_that_is_cut_short_is_a_lower_bound(monkeypatch: pytest.MonkeyPatch, driven_time) -> None:
     driven_time.tick = 0.05
     monkeypatch.setattr(conditioning, "_ACCEPTED_OVERRUN", 1e9)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph
+from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.solvers.elimination.orders import NoOrder, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.plain_orders import plain_order, plain_order_seconds
@@ -77,6 +78,17 @@ def test_large_work_is_left_to_the_kernels():
     wide = FactorGraph([1] * 5000, [(range(5000), np.ones(1))]).structure
     assert plain_order(wide, NO_LIMITS) is None
     assert plain_order_seconds(wide) > 10.0
+
+
+def test_planning_ends_at_the_deadline(driven_time):
+    structure = ising_grid(10, 100, seed=0).structure
+    clock = Clock(1.0)
+    with clock.govern():
+        assert isinstance(plain_order(structure, PlanningLimits()), Order)
+        driven_time.advance(2.0)
+        found = plain_order(structure, PlanningLimits())
+    assert isinstance(found, NoOrder)
+    assert found.out_of_work
 
 
 def test_no_variables():

@@ -61,7 +61,7 @@ def test_it_is_known_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     graphs = ef.generators.ising_grid(3, 3, count=10, seed=0)
     out = tmp_path / "toy.safetensors"
     settings = {"epochs": 1, "steps_per_epoch": 2, "batch_size": 5, "lr": 0.02, "patience": 0}
-    trained = ef.train("toy", graphs, "MAR", out, validation=0, network={"steps": 6, "damping": 0.9}, **settings)
+    trained = ef.train("toy", graphs, "MAR", out, validation=0, steps=6, damping=0.9, **settings)
     assert trained.network.keep.item() != pytest.approx(0.9)
 
     network, card = ef.learned.load_model(out)
@@ -81,4 +81,4 @@ def test_it_is_known_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["model", str(out)]) == 0
     assert "toy: Belief propagation with a learned damping." in capsys.readouterr().out
     with pytest.raises(ef.OptionError, match="toy: damping must be at least 0"):
-        ef.train("toy", graphs, network={"damping": -1.0})
+        ef.train("toy(damping=-1)", graphs)

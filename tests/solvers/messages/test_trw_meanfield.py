@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status, solve
+from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.solvers import compile
 from equifactor.solvers.messages.meanfield import ProductField
@@ -111,7 +112,7 @@ def test_mean_field_never_falls() -> None:
     for zeros in (0.0, 0.3):
         graph = random_graph(10, 20, arity=(1, 3), card=(2, 3), zeros=zeros, seed=8)
         field = ProductField(compile(graph))
-        for start in field.starts(3, np.random.default_rng(0)):
+        for start in field.starts(3, np.random.default_rng(0), Clock()):
             q = start.copy()
             last = field.bound(q)
             for _ in range(30):
@@ -141,3 +142,30 @@ def test_mean_field_reports_that_it_found_no_support() -> None:
     got = solve(graph, "MAR", "meanfield")
     assert got.lower_bound is None
     assert got.status == "zero-probability"  # the solver found no answer, and a proof exists
+
+
+def test_starts_are_drawn_one_by_one_until_the_deadline(monkeypatch: pytest.MonkeyPatch, driven_time) -> None:
+    rng, drawn = np.random.default_rng(0), []
+
+    class Counted:
+        def exponential(self, size: int) -> np.ndarray:
+            drawn.append(size)
+            return rng.exponential(size=size)
+
+    graph = ising_grid(5, 5, seed=0)
+    monkeypatch.setattr("equifactor.solvers.messages.meanfield.np.random.default_rng", lambda seed: Counted())
+    driven_time.tick = 0.01
+    got = solve(graph, "PR", "meanfield(starts=1000, iterations=5)", time_limit=1.0)
+    assert got.answered
+    assert 0 < len(drawn) < 50  # the clock is read several times for each start
+
+
+def test_a_decoded_start_ends_at_the_deadline(driven_time) -> None:
+    differ = 1.0 - np.eye(2)
+    triangle = FactorGraph([2] * 3, [([0, 1], differ), ([1, 2], differ), ([2, 0], differ)])
+    field = ProductField(compile(triangle))
+    clock = Clock(1.0)
+    starts = field.starts(3, np.random.default_rng(0), clock)
+    next(starts)
+    driven_time.advance(2.0)
+    assert list(starts) == []

@@ -89,6 +89,27 @@ def test_deadline_gives_the_best_so_far(driven_time) -> None:
     assert got.seconds < 0.5  # the solver checks the clock at most twenty times more
 
 
+@pytest.mark.parametrize("burn_in", [0, 10**9])
+def test_the_deadline_holds_within_a_draw_of_many_sweeps(burn_in: int, driven_time) -> None:
+    driven_time.tick = 0.01
+    got = solve(ising_grid(4, 4, seed=0), "MAR", f"gibbs(thin=200000, burn_in={burn_in})", time_limit=1.0)
+    assert got.status is Status.TIME_LIMIT
+    assert got.marginals is not None
+    assert 0 < got.iterations < 200_000  # the first draw is cut short, and recorded
+    assert got.seconds < 1.5
+
+
+def test_thin_draws_do_not_depend_on_the_clock(driven_time) -> None:
+    """On a slow machine one draw takes several calls of the kernel, on a fast one many draws take one call."""
+    found = []
+    for tick in (0.0, 1e-3, 1.0):
+        driven_time.tick = tick
+        found.append(solve(GRAPHS["grid"], "MAR", "gibbs(thin=7, samples=300, burn_in=5)"))
+    assert {r.iterations for r in found} == {2100}
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].marginals.values, other.marginals.values)
+
+
 def test_only_marginals() -> None:
     with pytest.raises(OptionError, match="cannot do PR"):
         solve(GRAPHS["grid"], "PR", "gibbs")
