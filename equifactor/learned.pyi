@@ -9,6 +9,6 @@ from equifactor.solvers.learned.model_card import read_card as read_card
 from equifactor.solvers.learned.model_files import load_model as load_model
 from equifactor.solvers.learned.model_files import save_model as save_model
 from equifactor.solvers.learned.network import Network as Network
-from equifactor.solvers.learned.network import NetworkConfig as NetworkConfig
 from equifactor.solvers.learned.network import NetworkState as NetworkState
+from equifactor.solvers.learned.network_config import NetworkConfig as NetworkConfig
 from equifactor.solvers.learned.replay import Replay as Replay

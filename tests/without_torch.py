@@ -1,6 +1,7 @@
 """A program that uses the package without torch, safetensors and jaxtyping, and prints the results.
 
-Run in an empty folder. Every classical solver, format and command has to work; code that needs torch raises a sentence.
+Run in an empty folder. Every classical solver, format and command has to work, and so do fe-net, fe-nbp and fe-gnn.
+Code that needs torch raises a sentence.
 """
 
 from __future__ import annotations
@@ -43,17 +44,22 @@ decode bb72 --prior 0.02 --sample 20 --seed 1 --method learned-memory
 isomorphic grid.uai grid.fg.gz --tolerance 1e-9
 dedupe trees
 audit --solver exact grid.uai --trials 1 --task PR
+solve grid.uai --solver fe-net
+solve grid.uai --task MAP --solver fe-nbp
 solvers
 solvers bp
+solvers fe-nbp
 doctor
 demo
 """
 SENTENCES = """
-solve grid.uai --solver fe-net
+solve grid.uai --solver nebp(untrained)
+solve grid.uai --solver fe-net(engine=torch)
+solve grid.uai --solver fe-net --device cuda
 solve grid.uai --solver bp(engine=torch)
 solve grid.uai --device cuda --solver exact
 train fe-nbp --data ising(3x3,n=4) --out mine.safetensors
-solvers fe-nbp
+solvers nebp
 """
 
 
@@ -83,7 +89,7 @@ def _solvers() -> dict[str, dict[str, str]]:
         try:
             solver = ef.solvers.parse_solver(name)
             found[name] = {
-                str(task): str(ef.solve(graph, task, solver, time_limit=0.2).status) for task in solver.tasks
+                str(task): str(ef.solve(graph, task, solver, time_limit=0.2).status) for task in solver.possible_tasks()
             }
         except MissingPackageError as error:
             found[name] = {"error": str(error)}

@@ -64,7 +64,7 @@ class Seconds:
     LAYER_BUILD: Final = 5e-6  # For an edge of the model, to build the layers of an upper bound.
     LAYER_ENTRY: Final = 1e-8  # For a cluster entry, in an iteration of an upper bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
-    NETWORK_STATE: Final = 8e-5  # For an edge state, in all steps of `fe-net` together.
+    NETWORK_STATE: Final = 2e-5  # For an edge state, in all steps of `fe-net` together.
     PLAIN_CLUSTER_BOTH: Final = 5e-5  # In plain NumPy: for a cluster of an elimination that gives marginals.
     PLAIN_CLUSTER_UP: Final = 3e-5  # In plain NumPy: for a cluster of an elimination that gives ln Z or MAP.
     PLAIN_BOTH: Final = 1.8e-8  # In plain NumPy: for a table entry, with marginals; on the slowest of ten models.
@@ -72,7 +72,6 @@ class Seconds:
     PLAIN_ITERATION: Final = 2e-5  # In plain NumPy: for an iteration of belief propagation by itself.
     PLAIN_SLOT: Final = 1.5e-5  # In plain NumPy: for each slot of a block of factors, in an iteration.
     PLAIN_MESSAGE: Final = 4e-9  # In plain NumPy: for each table entry and edge state, in an iteration.
-    TORCH_IMPORT: Final = 3.0  # To import torch.
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def _packages(found: Checkup) -> None:
         found.problems.append(f"{', '.join(absent)} must be installed: pip install --upgrade equifactor")
     found.sections["extras"] = {name: {"version": _version(name), "extra": extra} for name, extra in EXTRAS.items()}
     if _version("torch") is None:
-        found.notes.append(f"{missing('torch', 'a learned solver')}; auto works without learned solvers")
+        found.notes.append(f"{missing('torch', 'training')}; so do GPUs and the solvers bpnn, nebp, ggnn and fgnn")
 
 
 def _machine(found: Checkup) -> None:

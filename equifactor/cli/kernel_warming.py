@@ -1,8 +1,8 @@
 """Small runs that compile the kernels of every family of solvers: for `equifactor doctor --warm` and for wheels.
 
-A family has the name of a solver, or one of `elimination` and `messages` (exact and bp on pairs), `search` (MAP by
-`auto`), `decoding`, `evidence`, `fitting`, `sampling` and `files`. Solvers are run on models that lead to different
-kernels: binary pairs, more states and larger scopes, zeros, evidence, and structured factors.
+A family has the name of a solver, or one of `elimination`, `messages` and `networks` (exact, bp and learned solvers on
+pairs), `search` (MAP by `auto`), `decoding`, `evidence`, `fitting`, `sampling` and `files`. Solvers are run on models
+that lead to different kernels: binary pairs, more states and larger scopes, zeros, evidence, and structured factors.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def families() -> dict[str, Callable[[], None]]:
         if ".learned." not in SOLVERS[name] and name not in ("brute", "toulbar2")
     }
     others = {
-        "elimination": _eliminate, "messages": _pass_messages, "search": _search, "decoding": _decode,
+        "elimination": _eliminate, "messages": _pass_messages, "networks": _run_networks, "search": _search,
+        "decoding": _decode,
         "evidence": _ask_many, "sampling": _sample, "fitting": _fit, "files": _read,
     }  # fmt: skip
     return solvers | others
@@ -125,6 +126,15 @@ def _pass_messages() -> None:
 
     for task in ("MAR", "PR", "MAP"):
         solve(_models()["pairs"], task, "bp(damping=0.5)")
+
+
+def _run_networks() -> None:
+    """Run the networks that need no torch on tables of pairs alone."""
+    from equifactor.questions.solve import solve
+
+    for solver in ("fe-net", "fe-nbp", "fe-gnn(untrained)"):
+        for task in ("MAR", "MAP"):
+            solve(_models()["pairs"], task, solver, iterations=2)
 
 
 def _search() -> None:

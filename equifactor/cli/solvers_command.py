@@ -38,7 +38,7 @@ def solvers(
     each factor's variables (local variable), and of the states of each variable (variable assignment). NAME may also be
     a method of `equifactor decode`: relay, learned-memory, memory, min-sum, sum-product, bp-osd or optimal.
     """
-    from equifactor.solvers.learned.listed_solvers import LISTED
+    from equifactor.solvers.learned.listed_solvers import LISTED, NATIVE
     from equifactor.solving.registry import solver_class, solver_names
 
     if name is not None:
@@ -48,7 +48,8 @@ def solvers(
         print(_describe_method(METHODS[name.lower()]) if is_method else _describe(solver_class(name)))
         return
     rows = []
-    listed = LISTED if find_spec("torch") else {}
+    with_torch = find_spec("torch") is not None
+    listed = {known: row for known, row in LISTED.items() if with_torch or known in NATIVE}
     for known in solver_names():
         if known in listed:
             rows.append((known, *listed[known]))

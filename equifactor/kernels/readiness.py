@@ -14,13 +14,14 @@ from typing import Literal
 from equifactor.base.clock import Clock
 from equifactor.kernels.compile_costs import COMPILE_SHARE, load_seconds, seconds_to_compile
 
-Family = Literal["elimination", "messages", "decoding"]
+Family = Literal["elimination", "messages", "decoding", "networks"]
 
 # The module that is loaded with the kernels of each family.
 _MODULES: dict[Family, str] = {
     "elimination": "equifactor.solvers.elimination.elimination_kernels",
     "messages": "equifactor.factors.factor_messages",
     "decoding": "equifactor.decoding.lane_kernels",
+    "networks": "equifactor.solvers.learned.native.network_kernels",
 }
 _ready: set[Family] = set()  # The families whose kernels are compiled and loaded.
 _spent: dict[Family, float] = dict.fromkeys(_MODULES, 0.0)  # Seconds of plain NumPy in this process.

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import get_or_insert_function
 from numba.core.extending import intrinsic, models, register_model
 
 from equifactor.kernels.jit import FLAGS, inlined
@@ -65,6 +66,23 @@ def vector_operations(element, width):
     if width == 4:
         operations["transposed"] = _transposed(vector)
     return SimpleNamespace(width=width, **operations)
+
+
+@functools.cache
+def narrowing(width):
+    """Return the operation that rounds a vector of doubles to single precision."""
+    wide, narrow = Vector("float64", width), Vector("float32", width)
+
+    @intrinsic
+    def narrowed(typingctx, a):
+        """Return the numbers in single precision."""
+
+        def codegen(context, builder, signature, args):
+            return builder.fptrunc(args[0], narrow.llvm)
+
+        return narrow(wide), codegen
+
+    return narrowed
 
 
 def _constant(vector, value):
@@ -269,7 +287,7 @@ _MANTISSA = 23  # The number of bits of the mantissa of a single-precision numbe
 
 
 def _functions(vector):
-    """Return exp and ln, for single precision."""
+    """Return exp, ln and the square root, for single precision."""
     words = _words(vector)
 
     def horner(builder, x, coefficients):
@@ -302,7 +320,12 @@ def _functions(vector):
         high = builder.fmul(builder.sitofp(k, vector.llvm), _constant(vector, _LN2_HIGH + _LN2_LOW), flags=FLAGS)
         return builder.fadd(high, tail, flags=FLAGS)
 
+    def square_root(builder, a):
+        of_vectors = ir.FunctionType(vector.llvm, [vector.llvm])
+        return builder.call(get_or_insert_function(builder.module, of_vectors, f"llvm.sqrt.v{vector.width}f32"), [a])
+
     return {
+        "square_root": _operation(vector, "The square root of a.", 1, square_root),
         "exp_of": _operation(vector, "exp(a) for -87 <= a <= 87, to two units in the last place.", 1, exp_of),
         "log_ratio": _operation(
             vector, "ln(a / b) of positive normal numbers, accurate where they are nearly equal.", 2, log_ratio

@@ -6,7 +6,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from importlib.util import find_spec
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +80,7 @@ class ModelSession:
         """The solvers that the page offers; it starts with the first."""
         quick = self.plan_given({})
         exact = quick.fits(_MEMORY) and quick.seconds() < _QUICK
-        offered = [*(["exact"] if exact else []), "bp(damping=0.5)", "bp"]
-        if find_spec("torch") is not None:
-            offered += ["fe-net", "fe-nbp"]
+        offered = [*(["exact"] if exact else []), "bp(damping=0.5)", "bp", "fe-net", "fe-nbp"]
         offered += ["trw", "meanfield", *([] if exact else ["auto"])]
         offered += [name for name in solver_names() if name not in SOLVERS]  # solvers of the user
         return list(dict.fromkeys([*([self._solver] if self._solver else []), *offered]))

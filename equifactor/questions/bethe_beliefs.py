@@ -29,10 +29,11 @@ _ROUNDS = 100
 
 def has_messages(method: Solver, graph: FactorGraph) -> bool:
     """Return whether the Bethe formulae apply to a solver's messages, and it takes all factors of the graph."""
+    from equifactor.solvers.learned.learned_solver import NeuralSolver
     from equifactor.solvers.messages.bp import BeliefPropagation
 
     # Networks that answer PR have messages of this kind; TRW and mean field have their own formulae.
-    is_network = Task.PR in method.tasks and hasattr(method, "network_class")
+    is_network = Task.PR in method.tasks and isinstance(method, NeuralSolver)
     return method.takes_kinds_of(graph) and (isinstance(method, BeliefPropagation) or is_network)
 
 

@@ -31,9 +31,9 @@ SOLVERS = {
     "exact": "equifactor.solvers.elimination.exact:Exact",
     # Learned networks; each line also makes a kind of network known to `train` and to model files.
     "bpnn": "equifactor.solvers.learned.bpnn:BPNNSolver",
-    "fe-gnn": "equifactor.solvers.learned.fe_gnn:FEGNNSolver",
-    "fe-nbp": "equifactor.solvers.learned.fe_nbp:FENBPSolver",
-    "fe-net": "equifactor.solvers.learned.fe_net:FENetSolver",
+    "fe-gnn": "equifactor.solvers.learned.fe_gnn_solver:FEGNNSolver",
+    "fe-nbp": "equifactor.solvers.learned.fe_nbp_solver:FENBPSolver",
+    "fe-net": "equifactor.solvers.learned.fe_net_solver:FENetSolver",
     "fgnn": "equifactor.solvers.learned.fgnn:FGNNSolver",
     "ggnn": "equifactor.solvers.learned.ggnn:GGNNSolver",
     "nebp": "equifactor.solvers.learned.nebp:NEBPSolver",

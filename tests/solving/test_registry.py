@@ -91,14 +91,14 @@ def test_the_registry_imports_neither_torch_nor_numba() -> None:
 
 
 def test_missing_torch_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(registry._REGISTRY, "fe-net", raising=False)
+    monkeypatch.delitem(registry._REGISTRY, "nebp", raising=False)
 
     def fail(name: str) -> None:
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
     monkeypatch.setattr(registry.importlib, "import_module", fail)
-    with pytest.raises(OptionError, match=r'fe-net needs torch: pip install "equifactor\[learned\]"'):
-        solver_class("fe-net")
+    with pytest.raises(OptionError, match=r'nebp needs torch: pip install "equifactor\[learned\]"'):
+        solver_class("nebp")
 
 
 def test_a_new_solver_is_one_class() -> None:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from equifactor.factors.structured_pairs import StructuredPairs
 from equifactor.graph import FlatGraph
 from equifactor.graph.kinds import kind_class
 from equifactor.kernels.segments import finite, segment_sum
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from equifactor.graph.flat_graph import StructuredGroup
 
 Flat = FlatGraph[Tensor]
-LARGEST_PAIR = 256  # Largest number of entries of a table in `PairTables`. Chosen by hand.
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,43 +116,21 @@ def structured_scores(g: Flat, states: Tensor) -> list[tuple[Tensor, Tensor]]:
 
 
 class PairTables:
-    """The small dense tables of structured factors over two variables: P of them.
-
-    Index tensors are laid out once for a structure. The tables of a group are rows of one length, those of all groups
-    follow each other.
-    """
+    """The small dense tables of structured factors over two variables. Index tensors are laid out once."""
 
     def __init__(self, kinds: Sequence[StructuredTensors]) -> None:
-        self.states: list[Tensor | None] = []  # of each group the assignments of all edges [A, e]
-        self.factors: list[Tensor] = []
-        pairs, start = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)]
-        size = 0
-        for own in kinds:
-            group = own.group
-            first = group.edge_ptr[:-1]
-            entries = group.card[first] * group.card[np.minimum(first + 1, len(group.card) - 1)]
-            factors = np.flatnonzero((np.diff(group.edge_ptr) == 2) & (entries <= LARGEST_PAIR))
-            self.factors.append(own.kind.index(factors))
-            if not len(factors):
-                self.states.append(None)
-                continue
-            first, count = first[factors], int(entries[factors].max())
-            states = np.zeros((count, len(group.card)), np.int64)
-            entry = np.arange(count)[:, None]
-            states[:, first] = np.minimum(entry // group.card[first + 1], group.card[first] - 1)
-            states[:, first + 1] = entry % group.card[first + 1]
-            self.states.append(own.kind.index(states))
-            pairs.append(np.stack((first, first + 1), 1) + group.edges.start)
-            start.append(size + count * np.arange(len(factors)))
-            size += count * len(factors)
-        self.edges = np.concatenate(pairs)  # [P, 2] among all edges
-        self.start = np.concatenate(start)  # [P] the first entry of each table
+        self.places = StructuredPairs([own.group for own in kinds])
+        self.index = [
+            None if members is None else (own.kind.index(members[0]), own.kind.index(members[1]))
+            for own, members in zip(kinds, self.places.members, strict=True)
+        ]
 
     def values(self, kinds: Sequence[StructuredTensors], log_phi: Float[Tensor, " T"]) -> Float[Tensor, " n"]:
         """Return the entries of all tables."""
         found = [log_phi[:0]]
-        for own, factors, states in zip(kinds, self.factors, self.states, strict=True):
-            if states is not None:
+        for own, index in zip(kinds, self.index, strict=True):
+            if index is not None:
+                factors, states = index
                 scores = own.kind.log_scores(log_phi[own.group.entries], states)  # [A, N]
                 found.append(scores.T.index_select(0, factors).reshape(-1))
         return torch.cat(found)

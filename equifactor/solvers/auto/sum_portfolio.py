@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -50,7 +49,7 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
     both signs BP has no fixed point, and around near-certain loops its beliefs vanish. There BP is certain and wrong,
     and the KL of the network is about a tenth.
     """
-    learned = task is Task.MAR and is_installed("torch") and _fits(graphs, context)
+    learned = task is Task.MAR and _can_run(context) and _fits(graphs, context)
     part = replace(context, clock=context.clock.part(_BP_SHARE)) if learned else context
     if len(graphs) == 1:
         found: list[tuple[Estimate, Solver]] = [best_of_runs(graphs[0], task, part)]
@@ -63,7 +62,7 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
     failed = [n for n, (estimate, _) in enumerate(found) if _failed(estimate)]
     if not learned or not failed or context.clock.stopped:
         return found
-    from equifactor.solvers.learned.fe_net import FENetSolver
+    from equifactor.solvers.learned.fe_net_solver import FENetSolver
 
     network = FENetSolver()
     for n, answer in zip(failed, _learned(network, [graphs[n] for n in failed], task, context), strict=True):
@@ -88,8 +87,13 @@ def _learned(network: Solver, graphs: Sequence[FactorGraph], task: Task, context
 def _fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
     """Return whether the network should end within half of the time left, and fits memory."""
     states = sum(int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs)
-    work = Seconds.NETWORK_STATE * states + (0.0 if "torch" in sys.modules else Seconds.TORCH_IMPORT)
+    work = Seconds.NETWORK_STATE * states
     return Budget(context.clock, memory=_MEMORY).worth_starting(work, 1 - _BP_SHARE, _BYTES * states)
+
+
+def _can_run(context: SolveContext) -> bool:
+    """Return whether the network can run: on a GPU it needs torch."""
+    return context.device == "cpu" or is_installed("torch")
 
 
 def _failed(estimate: Estimate) -> bool:

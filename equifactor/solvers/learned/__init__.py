@@ -1,11 +1,15 @@
 """Learned inference: message-passing networks on compiled factor graphs, CPU and GPU, any batch of graphs.
 
-Each file `fe_net.py`, `bpnn.py` and so on holds one kind of network: its settings, the network and its solver.
+Each file `bpnn.py`, `nebp.py` and so on holds one kind of network in torch: its settings, the network and its solver.
+`fe_net_solver.py`, `fe_nbp_solver.py` and `fe_gnn_solver.py` hold settings and solvers that need no torch. Their
+networks are in `fe_net.py` and so on for torch, and in `native/` without torch.
 
 network.py           the base class of networks            learned_solver.py    the base class of their solvers
+network_config.py    the base class of their settings      model_weights.py     weights read without torch
 wiring.py            what a network sees of a batch        network_run.py       one run of a network on a batch
 layers.py            small building blocks                 table_features.py    tables as plain feature vectors
-loop_corrections.py  exact corrections around short loops  replay.py            a network captured once on a GPU
+loop_corrections.py  exact corrections around short loops  loop_places.py       where short loops are
+replay.py            a network captured once on a GPU
 model_files.py       weights on disk                       model_card.py        the description in a model file
 bp_layer.py          belief propagation as a differentiable layer
 

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 from torch import Tensor, nn
 
-from equifactor.base.options import option
-from equifactor.base.status import Task
 from equifactor.factors import tensors
 from equifactor.kernels.segments import segment_sum
+from equifactor.solvers.learned.fe_gnn_solver import FEGNNConfig, FEGNNSolver
 from equifactor.solvers.learned.layers import mlp, settling, squash
-from equifactor.solvers.learned.learned_solver import NeuralSolver
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState, check_cardinality
+from equifactor.solvers.learned.network import Network, NetworkState, check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring, others
-from equifactor.solving.registry import register
 
 # The GRU sees larger log messages as this value. It is part of the network: trained weights depend on it.
 _CLAMP = 30.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class FEGNNConfig(NetworkConfig):
-    """Settings of FE-GNN; the defaults are those of [Sun21]."""
-
-    card: int = option(2, "number of states of every variable", low=2)
-    channels: int = option(5, "size D of the hidden message states", low=1)
-    hidden: int = option(64, "width of the two hidden layers of each network", low=1)
-    features: Literal["none", "bp"] = option("none", "bp: damped BP runs alongside, and the network sees its messages")
-    settle: float = option(
-        0.0, "after T steps each change is scaled by (T/t)^settle; above 1 hidden states converge", low=0.0
-    )
 
 
 class FEGNN(Network):
@@ -45,6 +26,7 @@ class FEGNN(Network):
     """
 
     config_class = FEGNNConfig
+    solver_class = FEGNNSolver
     hidden_axes = ("edges", "edges", "entries", None)
 
     def __init__(self, config: FEGNNConfig) -> None:
@@ -119,18 +101,3 @@ def _without_scale(wiring: Wiring) -> Tensor:
         mean = torch.where(possible, table, 0.0).sum(1, keepdim=True) / possible.sum(1, keepdim=True).clamp_min(1)
         blocks.append((table - mean).reshape(-1))
     return torch.cat(blocks)
-
-
-@register("fe-gnn")
-@dataclass(frozen=True, kw_only=True)
-class FEGNNSolver(NeuralSolver):
-    """Recurrent network on messages that meets the tables in a tensor sum; one cardinality per model (FE-GNN).
-
-    Marginals and assignments are learned. It does not estimate ln Z. For MAP the score of the assignment is a lower
-    bound, and its messages give an upper bound. Takes any arity. Untrained weights are random.
-    """
-
-    network_class = FEGNN
-    tasks = (Task.MAR, Task.MAP)
-    symmetries = frozenset(("global", "local variable"))
-    takes = "graphs whose variables all have the number of states it was trained for"

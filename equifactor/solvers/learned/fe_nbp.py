@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.base.errors import OptionError
-from equifactor.base.options import choices, option
+from equifactor.solvers.learned.fe_nbp_solver import FENBPConfig, FENBPSolver
 from equifactor.solvers.learned.layers import GraphNorm, logit, mlp, settling, squash, zero_
-from equifactor.solvers.learned.learned_solver import NeuralBP
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
+from equifactor.solvers.learned.network import Network, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
-from equifactor.solving.registry import register
 
-FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")
 # Added to changes and variances, so that their logarithms stay finite. It is part of the network: trained weights
 # depend on it.
 _LEAST = 1e-6
-
-
-@dataclass(frozen=True, kw_only=True)
-class FENBPConfig(NetworkConfig):
-    """Settings of FE-NBP; the defaults are those of [Sun21]."""
-
-    hidden: int = option(64, "width of the two hidden layers", low=1)
-    features: str = option("+".join(FEATURES), f"what the network sees, of {'+'.join(FEATURES)}")
-    norm: bool = option(False, "normalise hidden channels over each graph")
-    context: bool = option(False, "phi also sees the step, and means and spreads over the whole graph")
-    damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
-    alpha: Literal["state", "edge"] = option("state", "one damping per edge state, or one per edge")
-    bounded: bool = option(True, "keep the damping between 0 and 1; otherwise it may take any value")
-    settle: float = option(
-        0.0, "after T steps each change is scaled by (T/t)^settle; above 1 messages converge", low=0.0
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in self.features.split("+"):
-            if name not in FEATURES:
-                raise OptionError(f"fe-nbp has no feature {name!r}; {choices(name, list(FEATURES))}")
 
 
 class FENBP(Network):
@@ -59,6 +30,7 @@ class FENBP(Network):
     """
 
     config_class = FENBPConfig
+    solver_class = FENBPSolver
     hidden_axes = (None,)
 
     def __init__(self, config: FENBPConfig) -> None:
@@ -137,17 +109,3 @@ class FENBP(Network):
             hidden = wiring.max_over_states(hidden)
         out = self.last(hidden).squeeze(-1) + self.first_alpha
         return out.sigmoid() if self.bounded else out
-
-
-@register("fe-nbp")
-@dataclass(frozen=True, kw_only=True)
-class FENBPSolver(NeuralBP):
-    """Belief propagation whose damping a small network chooses, one number per edge state (FE-NBP).
-
-    Marginals and ln Z follow from the Bethe formula; neither is a bound. For MAP the score of the assignment is a lower
-    bound, and its messages give an upper bound. Any cardinality and arity. A step costs BP plus 5,000 multiplications
-    per edge state.
-    """
-
-    any_kind = True
-    network_class = FENBP

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.base.options import option
 from equifactor.kernels.segments import segment_logsumexp
+from equifactor.solvers.learned.fe_net_solver import FENetConfig, FENetSolver
 from equifactor.solvers.learned.layers import logit, mlp, settling, spread, squash, zero_
-from equifactor.solvers.learned.learned_solver import NeuralBP
 from equifactor.solvers.learned.loop_corrections import loops_of
-from equifactor.solvers.learned.network import Network, NetworkConfig, NetworkState
+from equifactor.solvers.learned.network import Network, NetworkState
 from equifactor.solvers.learned.wiring import Wiring
-from equifactor.solving.registry import register
 
 _NEW, _SENT = 1, 2  # Columns of the normalised messages: m~ and m_{i->a}.
 _ALPHA, _EPSILON, _KAPPA = 0, 1, 2  # Columns of the linear output.
@@ -23,22 +21,6 @@ _LOWEST = -1e3  # Features show a true zero as this log value. It is part of the
 # Lower limit of the log values that pass through a structured factor. Float32 keeps differences of 8 there, and sums of
 # 1e30 such values stay finite.
 _NOTHING = -1e8
-
-
-@dataclass(frozen=True, kw_only=True)
-class FENetConfig(NetworkConfig):
-    """Settings of FE-Net."""
-
-    channels: int = option(16, "size C of the hidden vector of an edge state", low=1)
-    tables: int = option(8, "channels Q that pass through the tables; 0: none", low=0)
-    hidden: int = option(64, "width of the hidden layers", low=1)
-    loops: bool = option(True, "messages are corrected around triangles and squares of pair factors")
-    temper: bool = option(False, "messages and beliefs are raised to learned powers, for strong couplings")
-    context: bool = option(True, "each state sees the mean over the states of its variable")
-    damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
-    settle: float = option(
-        0.0, "after T steps each change is scaled by (T/t)^settle; above 1 messages converge", low=0.0
-    )
 
 
 class FENet(Network):
@@ -64,6 +46,7 @@ class FENet(Network):
     """
 
     config_class = FENetConfig
+    solver_class = FENetSolver
     hidden_axes = ("edge states", "states", None)
 
     def __init__(self, config: FENetConfig) -> None:
@@ -171,16 +154,3 @@ def _variable_normalized(wiring: Wiring, log_b: Tensor) -> Tensor:
     scale = segment_logsumexp(log_b.detach(), wiring.var_of_state, wiring.num_vars)
     scale = torch.where(torch.isneginf(scale), 0.0, scale)
     return squash(log_b - scale[wiring.var_of_state])[:, None]
-
-
-@register("fe-net")
-@dataclass(frozen=True, kw_only=True)
-class FENetSolver(NeuralBP):
-    """Belief propagation with a learned hidden vector on every edge state; respects all symmetries (FE-Net).
-
-    Marginals are learned, and ln Z is the Bethe formula on its messages; neither is a bound. For MAP the score of the
-    assignment is a lower bound, and its messages give an upper bound. Any cardinality and arity.
-    """
-
-    any_kind = True
-    network_class = FENet

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import hashlib
+import importlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-import torch
 
 from equifactor.base.errors import OptionError
 from equifactor.base.options import option
@@ -22,24 +23,50 @@ from equifactor.base.torch_device import check_device, torch_batch_size
 from equifactor.base.torch_threads import only_free_cores
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.learned.model_card import WEIGHTS, card_of_file
-from equifactor.solvers.learned.model_files import load_network
-from equifactor.solvers.learned.network import Network, NetworkConfig, build
-from equifactor.solvers.learned.network_run import NetworkRun
+from equifactor.solvers.learned.network_config import NetworkConfig
 from equifactor.solving.estimate import Estimate
+from equifactor.solving.registry import solver_class
 from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.solvers.learned.native.native_run import NativeRun
+    from equifactor.solvers.learned.network import Network
+    from equifactor.solvers.learned.network_run import NetworkRun
+
+    Run = NetworkRun | NativeRun
 
 # Edges and table entries of the graphs that run together on a CPU. For larger graphs the calls of torch cost little,
 # and means over one graph are cheaper than over several: two 10 x 10 grids in one batch take fe-nbp 1.4 times as long
 # as one after the other.
 _BATCH_SIZE = 2.0**10
+# The same for the native engine, whose calls cost less and whose rows are better longer. Chosen by hand.
+_NATIVE_BATCH_SIZE = 2.0**13
+
+
+class InTorch:
+    """The network of a solver, as an attribute of its class that imports torch when it is asked for."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place  # The module and the class, with a colon between them.
+
+    def __get__(self, solver: object, owner: type[NeuralSolver]) -> type[Network]:
+        try:
+            return _at(self.place)
+        except ModuleNotFoundError as error:
+            from equifactor.base.optional_packages import explained
+
+            raise explained(error, owner.name) from None
+
+
+def _at(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuralSolver(IterativeSolver[NetworkRun]):
+class NeuralSolver(IterativeSolver["Run"]):
     """A trained network, run for the steps it was trained for.
 
     It stops early, as `converged`, once neither a belief nor a message changes by more than `tolerance`. After its last
@@ -47,16 +74,20 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
     trained to give a good answer after T steps, not to reach a fixed point.
 
     A subclass names its network and declares what is true of it for any settings and weights: `tasks` (with PR where
-    the Bethe formula applies to its messages), `symmetries` and `takes`.
+    the Bethe formula applies to its messages), `symmetries` and `takes`. Networks with a `native_class` run on CPUs
+    without torch, others and all GPUs use torch.
     """
 
     narrowing = 2.0  # Steps of a network cost more than its preparation.
-    network_class: ClassVar[type[Network]]
+    network_class: ClassVar[Any]  # type[Network], or `InTorch`
+    config_class: ClassVar[type[NetworkConfig] | None] = None  # None: that of the network.
+    native_class: ClassVar[str] = ""  # The place of the same network in NumPy, if there is one.
 
     iterations: int = option(0, "message-passing steps; 0: the number it was trained for", low=0)
     tolerance: float = option(1e-6, "stop when no belief and no message changes by more, in probability", low=0.0)
     weights: str | None = option(None, "model file (.safetensors); none: the file that comes with the package")
     untrained: bool = option(False, "use the starting weights instead of trained ones")
+    engine: Literal["auto", "torch"] = option("auto", "auto: NumPy on a CPU if the network has it, otherwise torch")
     tighten: int = option(0, "MAP: passes of dual ascent from its messages, for a tighter upper bound", low=0)
 
     def __post_init__(self) -> None:
@@ -76,7 +107,7 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
                     f"the solver: {self.weights}"
                 )
             with contextlib.suppress(OptionError, TypeError, ValueError):  # `load_network` reports what does not fit.
-                config = self.network_class.config_class(**card.settings)
+                config = (self.config_class or self.network_class.config_class)(**card.settings)
                 object.__setattr__(self, "symmetries", self.symmetries | config.more_symmetries())
         if self.tighten:  # Dual ascent goes through the variables in their order.
             object.__setattr__(self, "symmetries", self.symmetries - {"global"})
@@ -85,9 +116,11 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
     def take_name(cls, name: str) -> None:
         """Set the name of the solver, of its network and of the settings of the network."""
         super().take_name(name)
-        cls.network_class.solver_class = cls
-        if cls.network_class.config_class is not NetworkConfig:
-            cls.network_class.config_class.name = name
+        if cls.config_class is None:
+            cls.network_class.solver_class = cls
+        config = cls.config_class or cls.network_class.config_class
+        if config is not NetworkConfig:
+            config.name = name
 
     @classmethod
     def missing(cls) -> str | None:
@@ -118,17 +151,46 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         files = [Path(self.weights)] if self.weights else [path for path in shipped if path.is_file()]
         return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
-    def network(self, task: Task, context: SolveContext) -> Network:
-        """Return the network with its weights, on the device and in the float type it will run in."""
+    def is_native(self, context: SolveContext) -> bool:
+        """Return whether the network runs in NumPy."""
+        return bool(self.native_class) and self.engine == "auto" and context.device == "cpu"
+
+    def network(self, task: Task, context: SolveContext) -> Any:
+        """Return the network with its weights: in NumPy, or in torch on the device and in the float type of the run."""
+        if self.is_native(context):
+            return self._native_network(task, context)
+        import torch
+
         if self.untrained:
+            from equifactor.solvers.learned.network import build
+
             network = build(self.name, self.untrained_settings(), seed=context.seed)
             return network.to(context.device, getattr(torch, context.dtype)).eval()
+        return _loaded(*self._weights_file(task), context.device, context.dtype)
+
+    def _native_network(self, task: Task, context: SolveContext) -> Any:
+        assert self.config_class is not None
+        cls = _at(self.native_class)
+        if not self.untrained:
+            return copy.copy(_loaded_natively(self.name, *self._weights_file(task)))
+        config = self.config_class(**self.untrained_settings())
+        draw = np.random.default_rng(context.seed).uniform
+        bounds = {name: shape[-1] ** -0.5 for name, shape in cls.shapes(config).items()}
+        # Answers of an untrained network that improves BP do not depend on its weights, because its last layers are 0.
+        scale = 0.0 if issubclass(type(self), NeuralBP) else 1.0
+        weights = {
+            name: scale * draw(-bounds[name], bounds[name], shape).astype(np.float32)
+            for name, shape in cls.shapes(config).items()
+        }
+        return cls(config, weights)
+
+    def _weights_file(self, task: Task) -> tuple[str, int]:
+        """Return the model file, and when it was last changed."""
         path = os.fspath(self.weights or shipped_weights(self.name, task))
         try:
-            changed = Path(path).stat().st_mtime_ns
+            return path, Path(path).stat().st_mtime_ns
         except OSError:
-            changed = 0  # Reading the file will raise the error.
-        return _loaded(path, changed, context.device, context.dtype)
+            return path, 0  # Reading the file will raise the error.
 
     def untrained_settings(self) -> dict[str, Any]:
         """Return the settings of the network where `untrained` is set."""
@@ -137,13 +199,16 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """Solve all graphs as one batch, or in halves if one batch does not fit into memory."""
         self.check_task(task)
-        check_device(context.device)
+        if self.is_native(context):
+            with np.errstate(all="ignore"):
+                return self._with_steps(task, context)._run_in_memory(graphs, task, context)
+        check_device(context.device, self.name)
         with only_free_cores(context.clock, context.device):
             return self._with_steps(task, context)._run_in_memory(graphs, task, context)
 
     def settle(
         self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext
-    ) -> tuple[FlatGraph[np.ndarray], NetworkRun, Ending]:
+    ) -> tuple[FlatGraph[np.ndarray], Run, Ending]:
         """Run the network for the number of steps it was trained for, or for `iterations` if that is set."""
         return IterativeSolver.settle(self._with_steps(task, context), graphs, task, context)
 
@@ -152,14 +217,17 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         return dataclasses.replace(self, iterations=self.iterations or self.network(task, context).config.steps)
 
     def batch_size(self, context: SolveContext) -> float:
-        """Return the size at which the calls of torch cost little; a larger batch would only need more memory."""
+        """Return the size at which calls cost little; a larger batch would only need more memory."""
+        if self.is_native(context):
+            return _NATIVE_BATCH_SIZE
         return torch_batch_size(context.device, _BATCH_SIZE)
 
     def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         try:
             return super().run(graphs, task, context)
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            if not isinstance(error, (torch.OutOfMemoryError, MemoryError)) and "allocate memory" not in str(error):
+        except (MemoryError, RuntimeError) as error:  # The error of torch is a RuntimeError.
+            words = ("allocate memory", "out of memory")
+            if not isinstance(error, MemoryError) and not any(w in str(error).lower() for w in words):
                 raise
         if len(graphs) == 1:
             message = f"The network does not fit into the memory of {context.device} for a model of this size; use bp."
@@ -167,27 +235,36 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
         half = len(graphs) // 2
         return self._run_in_memory(graphs[:half], task, context) + self._run_in_memory(graphs[half:], task, context)
 
-    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> NetworkRun:
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Run:
         """Return the network before its first step."""
-        return NetworkRun(self.network(task, context), flat, task, context)
+        network = self.network(task, context)
+        if self.is_native(context):
+            from equifactor.solvers.learned.native.native_run import NativeRun
 
-    def step(self, state: NetworkRun, count: int) -> FloatArray:
+            if not self.any_kind:
+                flat.require_tables(self.name)
+            return NativeRun(network, flat, task, context)
+        from equifactor.solvers.learned.network_run import NetworkRun
+
+        return NetworkRun(network, flat, task, context)
+
+    def step(self, state: Run, count: int) -> FloatArray:
         """Run `count` steps of the network and return how far the last one moved each graph [G]."""
-        return state.advance(count, watched=self.tolerance > 0)
+        return state.advance(count, self.tolerance, self.iterations)
 
-    def take(self, state: NetworkRun, graphs: IntArray) -> Any:
+    def take(self, state: Run, graphs: IntArray) -> Any:
         """Return the state of some graphs, or None if the network cannot divide its batch."""
         return state.take(graphs)
 
-    def put(self, state: NetworkRun, graphs: IntArray, part: Any) -> None:
+    def put(self, state: Run, graphs: IntArray, part: Any) -> None:
         """Set the state of some graphs."""
         state.put(graphs, part)
 
-    def states(self, state: NetworkRun) -> IntArray:
+    def states(self, state: Run) -> IntArray:
         """Return the states [V] of the MAP assignment, which are those of the highest belief."""
         return state.best_states()
 
-    def finish(self, flat: FlatGraph[np.ndarray], state: NetworkRun, task: Task, ending: Ending) -> list[Estimate]:
+    def finish(self, flat: FlatGraph[np.ndarray], state: Run, task: Task, ending: Ending) -> list[Estimate]:
         """Return beliefs and ln Z, or an assignment with its bound."""
         found: dict[str, Sequence[Any]] = {}
         if task is Task.MAP:
@@ -216,7 +293,7 @@ class NeuralSolver(IterativeSolver[NetworkRun]):
                 )  # fmt: skip
         return estimates
 
-    def _message(self, state: NetworkRun, status: Status, steps: int, change: float) -> str:
+    def _message(self, state: Run, status: Status, steps: int, change: float) -> str:
         trained = state.network.config.steps
         if status is Status.CONVERGED and steps > trained and getattr(state.network.config, "settle", 0.0) > 0.0:
             return f"It converged because its changes are scaled down after the {trained} steps it is made for."
@@ -252,13 +329,13 @@ class NeuralBP(NeuralSolver):
         """Return the damping it starts with."""
         return {"damping": self.damping}
 
-    def states(self, state: NetworkRun) -> IntArray:
+    def states(self, state: Run) -> IntArray:
         """Return the states [V] of the MAP assignment, decoded as the setting `decode` says."""
         if self.decode == "argmax":
             return state.best_states()
         from equifactor.solvers.messages.sequential_decoding import sequential_states
 
-        return sequential_states(state.compiled, state.messages().cpu().numpy())
+        return sequential_states(state.compiled, state.messages())
 
 
 def shipped_weights(kind: str, task: Task) -> Path:
@@ -280,5 +357,19 @@ def _not_shipped(kind: str, task: Task) -> str:
 @functools.lru_cache(maxsize=16)
 def _loaded(path: str, changed: int, device: str, dtype: str) -> Network:
     """Return the network of a file, read once per process, version of the file, device and float type."""
+    import torch
+
+    from equifactor.solvers.learned.model_files import load_network
+
     network = load_network(path, card_of_file(path))
     return network.to(device, getattr(torch, dtype)).eval().requires_grad_(False)
+
+
+@functools.lru_cache(maxsize=16)
+def _loaded_natively(name: str, path: str, changed: int) -> Any:
+    """Return the network of a file in NumPy, read once per process and version of the file."""
+    from equifactor.solvers.learned.model_weights import read_weights
+
+    solver: Any = solver_class(name)
+    network = _at(solver.native_class)
+    return network(*read_weights(path, card_of_file(path), solver.config_class, network.shapes))

@@ -1,8 +1,9 @@
-"""What `equifactor solvers` prints of the learned solvers, so that a list of names does not import torch.
+"""What `equifactor solvers` prints of the learned solvers, so that a list of names imports neither torch nor Numba.
 
 A solver without a line here is imported for the list.
 """
 
+NATIVE = ("fe-gnn", "fe-nbp", "fe-net")  # The solvers that need no torch.
 # The tasks, the symmetries and the summary of each solver, as its class states them.
 LISTED = {
     "bpnn": (

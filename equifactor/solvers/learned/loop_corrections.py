@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,8 +25,8 @@ from torch import Tensor
 
 from equifactor.factors import tensors
 from equifactor.graph.flat_graph import FactorGroup
-from equifactor.graph.short_loops import Pairs, Rings, find_rings
 from equifactor.kernels.segments import finite, segment_max, segment_sum
+from equifactor.solvers.learned.loop_places import find_loops, shares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,10 +128,7 @@ def _joint(wiring: Wiring, log_phi: Tensor, group: FactorGroup, sides: tuple[Ten
 def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
     """Find the loops and lay out their corners, slot after slot as in a FlatGraph."""
     own = tensors.PairTables(wiring.kinds)
-    places = _places(flat, wiring, own)
-    var_ptr = _numpy(flat.var_ptr)
-    pairs = Pairs(places.variables, np.diff(var_ptr), _numpy(flat.graph_of_var))
-    rings = find_rings(pairs, wiring.clock)
+    rings = find_loops(flat, own.places, wiring.clock)
     if not rings or wiring.is_over():
         return None
     groups: list[FactorGroup] = []
@@ -141,23 +138,21 @@ def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
     after: list[IntArray] = []
     corner = slot = entry = 0  # Where the next block starts.
     for ring in rings:
-        number = len(ring.corners)
+        number = ring.number
         slots, edges = [], []
         for k, d in enumerate(ring.shape):
-            here = ring.corners[:, k]
-            state.append(_spread(var_ptr[here], d))
-            before.append(_spread(places.edge_states(ring.sides[:, k - 1], here), d))
-            after.append(_spread(places.edge_states(ring.sides[:, k], here), d))
+            state.append(_spread(ring.states[k], d))
+            before.append(_spread(ring.before[k] - wiring.first, d))
+            after.append(_spread(ring.after[k] - wiring.first, d))
             slots.append(slice(slot, slot + number * d))
             edges.append(slice(corner, corner + number))
             slot, corner = slots[k].stop, edges[k].stop
         block = slice(entry, entry + number * math.prod(ring.shape))
         groups.append(FactorGroup(ring.shape, np.arange(number), block, tuple(slots), tuple(edges)))
-        entries.append(tuple(_tensor(places.entries(ring, k), flat) for k in range(len(ring.shape))))
+        entries.append(tuple(_tensor(places, flat) for places in ring.entries))
         entry = block.stop
     states, a, b = (np.concatenate(parts) for parts in (state, before, after))
-    loops_of_edge = np.bincount(np.concatenate((a, b)), minlength=len(wiring.state))
-    loops_of_state = np.bincount(states, minlength=flat.num_states)
+    share, mean = shares(states, a, b, flat.num_states, len(wiring.state))
     corners = [np.repeat(np.arange(e.start, e.stop), d) for g in groups for e, d in zip(g.edges, g.shape, strict=True)]
     return LoopIndex(
         groups=tuple(groups),
@@ -167,58 +162,14 @@ def _index(flat: Flat, wiring: Wiring) -> LoopIndex | None:
         corner=_tensor(np.concatenate(corners), flat),
         num_corners=corner,
         inside=(_tensor(a, flat), _tensor(b, flat)),
-        share=_tensor(np.minimum(1.0, 2.0 / np.maximum(loops_of_edge, 1)), flat),
-        mean=_tensor((loops_of_state > 0) / np.maximum(loops_of_state, 1), flat),
+        share=_tensor(share, flat),
+        mean=_tensor(mean, flat),
     )
-
-
-class _Places(NamedTuple):
-    """Where the pair factors of a batch have their tables and messages."""
-
-    variables: IntArray  # [P, 2]
-    table: IntArray  # [P] the first entry in log_phi.
-    block: IntArray  # [P, 2] the first edge state of either variable, as the wiring counts.
-
-    def edge_states(self, pair: IntArray, variable: IntArray) -> IntArray:
-        """Return the first edge state [N] of each pair at one of its variables."""
-        return self.block[pair, (self.variables[pair, 1] == variable).astype(np.int64)]
-
-    def entries(self, ring: Rings, k: int) -> IntArray:
-        """Return [N, d_k, d_{k+1}] the positions of the entries of the table of side k, seen from corner k."""
-        side = ring.sides[:, k]
-        here, after = ring.shape[k], ring.shape[(k + 1) % len(ring.shape)]
-        straight = (self.variables[side, 0] == ring.corners[:, k])[:, None, None]
-        x, y = np.arange(here)[:, None], np.arange(after)
-        return self.table[side][:, None, None] + np.where(straight, x * after + y, y * here + x)
-
-
-def _places(flat: Flat, wiring: Wiring, own_pairs: tensors.PairTables) -> _Places:
-    """Return the places of all pair factors of a batch."""
-    var_of_edge = _numpy(flat.var_of_edge)
-    variables, table, block = [np.zeros((0, 2), np.int64)], [np.zeros(0, np.int64)], [np.zeros((0, 2), np.int64)]
-    larger = [g for g in flat.groups if len(g.shape) >= 2]
-    # The wiring numbers edge states from the first edge state of these groups.
-    for group, own in zip(larger, wiring.groups, strict=True):
-        if len(group.shape) == 2:
-            n = np.arange(group.num_factors)
-            variables.append(np.stack([var_of_edge[e] for e in group.edges], 1))
-            table.append(group.entries.start + n * math.prod(group.shape))
-            block.append(np.stack([own.slots[j].start + n * group.shape[j] for j in (0, 1)], 1))
-    if len(own_pairs.edges):
-        variables.append(var_of_edge[own_pairs.edges])
-        table.append(flat.num_entries + own_pairs.start)
-        first_state = np.searchsorted(_numpy(flat.edge_of_edge_state), np.arange(flat.num_edges))
-        block.append(first_state[own_pairs.edges] - wiring.first)
-    return _Places(*(np.concatenate(parts) for parts in (variables, table, block)))
 
 
 def _spread(start: IntArray, count: int) -> IntArray:
     """Return the numbers start, start + 1, .., start + count - 1 for each start, one after the other."""
     return (start[:, None] + np.arange(count)).ravel()
-
-
-def _numpy(values: Any) -> NDArray[Any]:
-    return values if isinstance(values, np.ndarray) else values.cpu().numpy()
 
 
 def _tensor(values: NDArray[Any], flat: Flat) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
@@ -12,11 +11,9 @@ from safetensors.torch import load, save
 from equifactor.base.errors import EquifactorError, FormatError, ModelError
 from equifactor.base.files import PathLike, reason, write_bytes
 from equifactor.solvers.learned.model_card import KEY, ModelCard, read_card
-from equifactor.solvers.learned.model_header import read_header, shown
+from equifactor.solvers.learned.model_header import read_header
+from equifactor.solvers.learned.model_weights import check_finite, check_parameters, check_weights, wrong_settings
 from equifactor.solvers.learned.network import Network, build, find_network, network_kinds
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def save_model(path: PathLike, network: Network, card: ModelCard) -> None:
@@ -25,7 +22,8 @@ def save_model(path: PathLike, network: Network, card: ModelCard) -> None:
     Raise `ModelError` if a weight is not finite, because the file could not be used later.
     """
     tensors = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
-    if name := _not_finite(tensors):
+    name = next((name for name, t in tensors.items() if not bool(t.isfinite().all())), "")
+    if name:
         raise ModelError(
             f"{os.fspath(path)}: the file was not written: the weights {name} of the {card.kind} are not finite."
         )
@@ -55,18 +53,10 @@ def load_network(path: PathLike, card: ModelCard) -> Network:
             network = build(card.kind, card.settings)
     except (EquifactorError, RuntimeError, TypeError, ValueError, ArithmeticError, MemoryError) as error:
         # Torch and Python raise the later classes for sizes that overflow.
-        sentence = shown(str(error).splitlines()[0]) if str(error) else type(error).__name__
-        raise FormatError(
-            f"{where}: the settings in this file are not valid for {card.kind} in this version: {sentence}"
-        ) from None
-    # Shapes are compared by the header alone, before any weight is read.
-    if mismatch := _mismatch(network.state_dict(), read_header(path).tensors):
-        raise FormatError(f"{where}: the weights do not fit the settings of this {card.kind}: {mismatch}")
-    learned = sum(p.numel() for p in network.parameters())
-    if card.parameters != learned:
-        raise FormatError(
-            f"{where}: the card states {shown(card.parameters)} parameters, but the file holds {learned:,}."
-        )
+        raise wrong_settings(where, card, error) from None
+    wanted = {name: (tuple(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in network.state_dict().items()}
+    check_weights(where, card, wanted, read_header(path))  # before any weight is read
+    check_parameters(where, card, sum(p.numel() for p in network.parameters()))
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - a path of any kind
             tensors = load(file.read())
@@ -74,25 +64,6 @@ def load_network(path: PathLike, card: ModelCard) -> Network:
         raise FormatError(f"{where}: the file cannot be read: {reason(error)}") from None
     except SafetensorError as error:
         raise FormatError(f"{where}: the safetensors header of this file is damaged ({error})") from None
-    if name := _not_finite(tensors):
-        raise FormatError(f"{where}: the weights {name} are not finite. Train the model again.")
+    check_finite(where, {name: bool(t.isfinite().all()) for name, t in tensors.items()})
     network.load_state_dict(tensors, assign=True)
     return network
-
-
-def _mismatch(wanted: dict[str, Tensor], found: dict[str, tuple[str, tuple[int, ...]]]) -> str:
-    """Return the first difference in names, shapes or types, in words; empty text without a difference."""
-    for name, tensor in wanted.items():
-        if name not in found:
-            return f"{name} is missing"
-        dtype, shape = found[name]
-        if tensor.shape != shape:
-            return f"{name} has shape {list(shape)}, expected {list(tensor.shape)}"
-        if tensor.is_floating_point() != ("F" in dtype):
-            return f"{name} has the type {dtype}, expected {str(tensor.dtype).removeprefix('torch.')}"
-    return next((f"the network has no weights named {shown(name)}" for name in sorted(found) if name not in wanted), "")
-
-
-def _not_finite(tensors: dict[str, Tensor]) -> str:
-    """Return the name of the first tensor with a value that is not finite, or empty text if all are finite."""
-    return next((name for name, t in tensors.items() if not bool(t.isfinite().all())), "")

@@ -10,17 +10,23 @@ import json
 import math
 import os
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from equifactor.base.errors import FormatError
 from equifactor.base.files import PathLike, reason
 from equifactor.base.sources import open_source
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _MAX_HEADER = 10**8  # The largest header in bytes. This is the limit of the safetensors package.
 # Bytes per number of each type of the safetensors format.
 _BYTES_OF = {
     "BOOL": 1, "U8": 1, "I8": 1, "I16": 2, "I32": 4, "I64": 8, "F16": 2, "BF16": 2, "F32": 4, "F64": 8,
 }  # fmt: skip
+_FLOATS = {"F16": "<f2", "F32": "<f4", "F64": "<f8"}
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,7 @@ class Header:
 
     metadata: dict[str, str]
     tensors: dict[str, tuple[str, tuple[int, ...]]]
+    places: dict[str, tuple[int, int]]  # The first byte of each tensor in the file, and the byte after its last.
 
 
 def read_header(path: PathLike) -> Header:
@@ -39,6 +46,25 @@ def read_header(path: PathLike) -> Header:
             return _read(file, where)
     except OSError as error:
         raise FormatError(f"{where}: the file cannot be read: {reason(error)}") from None
+
+
+def read_tensors(path: PathLike, header: Header) -> dict[str, NDArray[np.float32]]:
+    """Return the floating-point tensors of a file in single precision, by name."""
+    where = os.fspath(path)
+    try:
+        with open_source(path, where) as file:
+            content = file.read()
+    except OSError as error:
+        raise FormatError(f"{where}: the file cannot be read: {reason(error)}") from None
+    found = {}
+    for name, (dtype, shape) in header.tensors.items():
+        start, end = header.places[name]
+        if dtype == "BF16":  # The upper half of the bits of a single-precision number.
+            bits = np.frombuffer(content[start:end], "<u2").astype(np.uint32) << 16
+            found[name] = bits.view(np.float32).reshape(shape)
+        elif dtype in _FLOATS:
+            found[name] = np.frombuffer(content[start:end], _FLOATS[dtype]).astype(np.float32).reshape(shape)
+    return found
 
 
 def parse_object(text: str) -> dict[str, Any]:
@@ -92,13 +118,18 @@ def _read(file: BinaryIO, where: str) -> Header:
         if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
             raise ValueError("its metadata is not text")
         ends = {name: _end(name, entry) for name, entry in given.items()}
+        _check_gaps([entry["data_offsets"] for entry in given.values()])
     except ValueError as error:  # This includes text that is not UTF-8.
         raise FormatError(f"{where}: this is not a model file: its safetensors header is damaged: {error}") from None
     whole = 8 + length + max(ends.values(), default=0)
     if size != whole:
         what = "is truncated" if size < whole else "has data after its end"
         raise FormatError(f"{where}: the file {what}. It has {size:,} bytes, and its header states {whole:,}.")
-    return Header(metadata, {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in given.items()})
+    return Header(
+        metadata,
+        {name: (entry["dtype"], tuple(entry["shape"])) for name, entry in given.items()},
+        {name: (8 + length + entry["data_offsets"][0], 8 + length + ends[name]) for name, entry in given.items()},
+    )
 
 
 def _end(name: str, entry: Any) -> int:
@@ -117,6 +148,15 @@ def _end(name: str, entry: Any) -> int:
     if offsets[1] - offsets[0] != needed:
         raise ValueError(f"{where} needs {needed:,} bytes, but its offsets leave {offsets[1] - offsets[0]:,}")
     return int(offsets[1])
+
+
+def _check_gaps(offsets: list[list[int]]) -> None:
+    """Raise `ValueError` unless each tensor begins where the one before it ends."""
+    place = 0
+    for start, end in sorted(offsets):
+        if start != place:
+            raise ValueError(f"a tensor begins at byte {start:,}, but the one before it ends at byte {place:,}")
+        place = end
 
 
 def _are_counts(values: Any) -> bool:

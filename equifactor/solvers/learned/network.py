@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from equifactor.base.errors import ModelError, OptionError
-from equifactor.base.options import check_names, check_options, choices, option
+from equifactor.base.errors import OptionError
+from equifactor.base.options import check_names, choices
 from equifactor.base.typing import Semiring
+from equifactor.solvers.learned.network_config import NetworkConfig as NetworkConfig
+from equifactor.solvers.learned.network_config import check_cardinality as check_cardinality
 from equifactor.solvers.learned.wiring import Flat, Wiring, wire
 from equifactor.solving.registry import is_solver, solver_class, solver_names
 
@@ -35,22 +36,6 @@ class NetworkState(NamedTuple):
     wiring: Wiring
     msg_fv: Tensor
     hidden: tuple[Tensor, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
-    """Settings of a kind of network, which are stored in the model file; subclasses add theirs by `option`."""
-
-    name: ClassVar[str] = "network"  # The kind of network, for error messages. Registering the solver sets it.
-
-    steps: int = option(10, "message-passing steps T it is trained for", low=1)
-
-    def __post_init__(self) -> None:
-        check_options(self)
-
-    def more_symmetries(self) -> frozenset[Symmetry]:
-        """Return the symmetries that hold with these settings in addition to those the solver declares."""
-        return frozenset()
 
 
 class Network(nn.Module, ABC):
@@ -162,18 +147,3 @@ def build(kind: str, settings: dict[str, Any] | None = None, *, seed: int | None
         if seed is not None:
             torch.manual_seed(seed)
         return cls(config)
-
-
-def check_cardinality(flat: Flat, kind: str, wanted: int) -> None:
-    """Raise `ModelError` unless every variable of every graph has `wanted` states."""
-    card = (flat.var_ptr[1:] - flat.var_ptr[:-1]).cpu()
-    if bool((card == wanted).all()):
-        return
-    other = int(card[card != wanted][0])
-    graph = flat.graphs[int(flat.graph_of_var.cpu()[card != wanted][0])]
-    same = bool((card == other).all())
-    raise ModelError(
-        f"{kind} was made for variables of {wanted} states, and {graph.name or 'a graph'} has a variable of {other}. "
-        + (f"Train it with card={other} if all your variables have {other} states, or use" if same else "Use")
-        + " fe-nbp or fe-net, which take any number of states."
-    )

@@ -63,15 +63,15 @@ class NetworkRun:
 
     # ---- steps ------------------------------------------------------------------------------------------
 
-    def advance(self, count: int, watched: bool = True) -> FloatArray:
-        """Run `count` steps; return [G] the largest change of a belief or message in the last one, in probability.
+    def advance(self, count: int, tolerance: float, most: int) -> FloatArray:
+        """Run `count` of `most` steps; return [G] the largest change of a belief or message in the last one.
 
-        Without `watched` the change is infinite. Measuring it costs a readout and waits for the device.
+        It is a change of probability. With a tolerance of 0 it is infinite: measuring it waits for the device.
         """
         with torch.inference_mode(), self._watch():
             for _ in range(count - 1):
                 self.state = self.network.step(self.state)
-            if not watched:
+            if tolerance == 0.0:
                 self.state = self.network.step(self.state)
                 return np.full(self.flat.num_graphs, np.inf)
             before = self._probabilities() if self._last is None or count > 1 else self._last
@@ -178,21 +178,24 @@ class NetworkRun:
         states = tensors.max_states(self.flat, self.log_beliefs().nan_to_num(0.0, neginf=-torch.inf))
         return np.asarray(states.cpu().numpy())
 
-    def messages(self) -> Tensor:
+    def messages(self) -> FloatArray:
         """Return [S] factor-to-variable log messages in flat order, unary factors included, in double precision."""
+        return _numpy(self._messages())
+
+    def _messages(self) -> Tensor:
         with torch.inference_mode():
             msg_fv = self.state.wiring.messages(self.state.msg_fv).double()
             return torch.where(torch.isnan(msg_fv) | torch.isposinf(msg_fv), 0.0, msg_fv)
 
     def log_z(self) -> FloatArray:
         """Return [G] the Bethe estimate of ln Z from the messages."""
-        return _numpy(tensors.bethe_log_z(self._exact(), self.messages()))
+        return _numpy(tensors.bethe_log_z(self._exact(), self._messages()))
 
     def upper_bound(self, passes: int = 0) -> FloatArray:
         """Return [G] an upper bound on the best log score; passes of dual ascent lower it while time is left."""
         from equifactor.solvers.duals.map_bounds import upper_bound_of
 
-        messages = self.messages()
+        messages = self._messages()
         bound = _numpy(upper_bound_of(self._exact(), messages))
         if passes == 0:
             return bound

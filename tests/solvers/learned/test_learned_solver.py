@@ -307,7 +307,9 @@ def test_too_large_for_memory_is_halved_then_said(monkeypatch: pytest.MonkeyPatc
         begin(self, network, compiled, task, run)
 
     monkeypatch.setattr(NetworkRun, "__init__", limited)
-    got = solve([*[ising_grid(2, 2, seed=s) for s in range(4)], ising_grid(6, 6)], "MAR", "fe-nbp(untrained)")
+    got = solve(
+        [*[ising_grid(2, 2, seed=s) for s in range(4)], ising_grid(6, 6)], "MAR", "fe-nbp(untrained, engine=torch)"
+    )
     assert [r.status is Status.TOO_LARGE for r in got] == [False, False, False, False, True]
     assert "does not fit into the memory of cpu" in got[-1].message
     assert max(sizes) == 5
@@ -338,10 +340,12 @@ def test_no_time_at_all_gives_the_answer_before_the_first_step(kind: str, task: 
     assert result.answered
 
 
-def test_a_network_is_read_without_what_torch_imports_for_symbolic_shapes() -> None:
+@pytest.mark.parametrize(("engine", "absent"), [("torch", "sympy"), ("auto", "torch")])
+def test_networks_import_no_more_than_they_need(engine: str, absent: str) -> None:
     program = (
         "import sys, equifactor as ef\nfor kind in ('fe-nbp', 'fe-net'):\n"
-        "    ef.solve(ef.generators.ising_grid(3, 3), 'MAR', kind, time_limit=0.0)\nprint('sympy' in sys.modules)"
+        f"    ef.solve(ef.generators.ising_grid(3, 3), 'MAR', kind, time_limit=0.0, engine={engine!r})\n"
+        f"print({absent!r} in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "False\n"
@@ -350,13 +354,13 @@ def test_a_network_is_read_without_what_torch_imports_for_symbolic_shapes() -> N
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
 def test_a_step_that_outlasts_the_deadline_is_abandoned(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ising_grid(40, 60, seed=0)
-    allowed = solve(graph, task, "fe-nbp", iterations=1)
+    allowed = solve(graph, task, "fe-nbp(engine=torch)", iterations=1)
     ticks = itertools.count()
     monkeypatch.setattr(Clock, "now", staticmethod(lambda: 0.01 * next(ticks)))  # every look takes 10 ms
-    cut = solve(graph, task, "fe-nbp", time_limit=0.5)
+    cut = solve(graph, task, "fe-nbp(engine=torch)", time_limit=0.5)
     assert cut.status is Status.TIME_LIMIT
     assert cut.iterations == 0  # the first step takes more than 75 operations
     assert cut.answered
     assert allowed.iterations == 1
-    small = solve(ising_grid(3, 3, seed=0), task, "fe-nbp", time_limit=0.5)
+    small = solve(ising_grid(3, 3, seed=0), task, "fe-nbp(engine=torch)", time_limit=0.5)
     assert small.iterations >= 1  # steps of small graphs are not watched

@@ -1,0 +1,41 @@
+"""The solver `fe-net` and the settings of its network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from equifactor.base.options import option
+from equifactor.solvers.learned.learned_solver import InTorch, NeuralBP
+from equifactor.solvers.learned.network_config import NetworkConfig
+from equifactor.solving.registry import register
+
+
+@dataclass(frozen=True, kw_only=True)
+class FENetConfig(NetworkConfig):
+    """Settings of FE-Net."""
+
+    channels: int = option(16, "size C of the hidden vector of an edge state", low=1)
+    tables: int = option(8, "channels Q that pass through the tables; 0: none", low=0)
+    hidden: int = option(64, "width of the hidden layers", low=1)
+    loops: bool = option(True, "messages are corrected around triangles and squares of pair factors")
+    temper: bool = option(False, "messages and beliefs are raised to learned powers, for strong couplings")
+    context: bool = option(True, "each state sees the mean over the states of its variable")
+    damping: float = option(0.5, "damping of the untrained model", low=0.0, below=1.0)
+    settle: float = option(
+        0.0, "after T steps each change is scaled by (T/t)^settle; above 1 messages converge", low=0.0
+    )
+
+
+@register("fe-net")
+@dataclass(frozen=True, kw_only=True)
+class FENetSolver(NeuralBP):
+    """Belief propagation with a learned hidden vector on every edge state; respects all symmetries (FE-Net).
+
+    Marginals are learned, and ln Z is the Bethe formula on its messages; neither is a bound. For MAP the score of the
+    assignment is a lower bound, and its messages give an upper bound. Any cardinality and arity.
+    """
+
+    any_kind = True
+    config_class = FENetConfig
+    network_class = InTorch("equifactor.solvers.learned.fe_net:FENet")
+    native_class = "equifactor.solvers.learned.native.native_fe_net:NativeFENet"
