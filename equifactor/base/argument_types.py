@@ -47,6 +47,7 @@ _PARTS: dict[str, tuple[str, Callable[[object], bool]]] = {
 _QUICK: dict[str, tuple[type, ...]] = {
     "None": (type(None),), "bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "Task": (Task,),
 }  # fmt: skip
+_NOWHERE = 2**31  # The place of an argument that can only be given by its name.
 _Rule = tuple[str, list[Callable[[object], bool]], frozenset[type]]
 
 
@@ -58,10 +59,12 @@ def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        code: Any = function.__code__
-        places = code.co_varnames[: code.co_argcount]
+        inner: Any = function
+        while hasattr(inner, "__wrapped__"):  # Another decorator may hide the arguments.
+            inner = inner.__wrapped__
+        places = inner.__code__.co_varnames[: inner.__code__.co_argcount]
         rules = [
-            (places.index(name) if name in places else len(places), name, *_rule(function.__annotations__[name]))
+            (places.index(name) if name in places else _NOWHERE, name, *_rule(function.__annotations__[name]))
             for name in names
         ]
         title = function.__name__

@@ -177,7 +177,7 @@ def test_it_must_fit() -> None:
         relabel(other, r)
     with pytest.raises(ModelError, match="cannot be composed"):
         r.compose(s)
-    with pytest.raises(ModelError, match="other cardinalities"):
+    with pytest.raises(ModelError, match="cardinalities are not those of the relabelling"):
         r.marginals(solve(other, "MAR", "brute").marginals)
     with pytest.raises(ModelError, match="one state in range"):
         r.assignment([0, 3])

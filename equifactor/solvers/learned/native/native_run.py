@@ -174,7 +174,7 @@ class NativeRun:
         """Return [G] an upper bound on the best log score; passes of dual ascent lower it while time is left."""
         messages = self.messages()
         bound = self._answers(messages).upper_bound
-        if passes == 0 or self.compiled.structured:  # Bounds are not tightened for structured factors.
+        if passes == 0:
             return bound
         from equifactor.solvers.duals.ascent import VariableAscent
         from equifactor.solvers.duals.map_bounds import upper_bound_of
