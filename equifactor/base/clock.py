@@ -236,7 +236,7 @@ class Clock:
 
     @classmethod
     def crowding_of_call(cls) -> float:
-        """Return the crowding since the start of the call in progress in this thread; 1 if there is none."""
+        """Return the crowding since the start of the call in progress in this thread; 1 outside of a call."""
         here = threading.get_ident()
         return next((clock.crowding for thread, clock in cls._governing if thread == here), 1.0)
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _LARGEST = np.float32(1e20)  # The largest message, as in `check_rules`, which cannot be imported without Numba.
 _SIGN = np.int32(-(2**31))  # The bit of the sign of a number in single precision.
 _ALIKE = 0.7  # Checks with at least this share of the slots of a larger check are grouped with it. Chosen by hand.
-# Kernels take over early if, after this share of the time until they are ready, all shots would take so many times as
-# long. Chosen by hand.
+# After this share of the time until kernels are ready, they take over if all shots would take this many times as long.
+# Chosen by hand.
 _TRIAL, _HOPELESS = 0.1, 4.0
 _MESSAGES = 2**20  # The number of messages that are held side by side, 4 MB. Chosen by hand.
 _FEWEST, _MOST = 16, 1024  # The number of lanes. Chosen by hand.
@@ -57,7 +57,7 @@ class PlainLanes:
         self.kernels: LaneEngine | None = None
 
     def prepare(self, store: ShotStore) -> None:
-        """Load the compiled loops if they are to be used."""
+        """Load the compiled loops if this run uses them."""
         if self.kernels is not None:
             self.kernels.prepare(store)
         elif readiness.plain_seconds_left("decoding") <= 0.0:

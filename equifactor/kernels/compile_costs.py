@@ -118,7 +118,7 @@ def load_seconds() -> float:
 
 
 class _NumbaWatch(MetaPathFinder):
-    """Raises `NotLoadedError` if Numba is to be imported and that would end long after the deadline of the call."""
+    """Raises `NotLoadedError` if importing Numba would end long after the deadline of the call."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         """Check the time before Numba is imported; find nothing, so that the usual finders go on."""

@@ -45,7 +45,7 @@ def plain_is_better(plain_seconds: float, kernel_seconds: float, family: Family,
 
 
 def uses_kernels(family: Family) -> bool:
-    """Return whether nothing but the kernels of a family is to be used, because they are loaded."""
+    """Return whether only the kernels of a family are used, because they are loaded."""
     return plain_seconds_left(family) == -math.inf
 
 
