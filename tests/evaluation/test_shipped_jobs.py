@@ -171,7 +171,7 @@ def test_a_large_model_is_read_where_it_is(
 def test_too_much_memory_costs_a_row_and_not_the_worker(tmp_path: Path) -> None:
     write_graph(ising_grid(26, 26, seed=0), tmp_path / "g.uai")
     big = Instance("x", "g", tmp_path / "g.uai")
-    jobs = make_jobs([big], "PR", ["exact(memory_limit=8)"], 20.0, memory_limit=0.4)
-    small = Job(big, "bp", Task.PR, 5.0, memory_limit=8.0)
+    jobs = make_jobs([big], "PR", ["exact(memory_limit=8)"], 3600.0, memory_limit=0.4)
+    small = Job(big, "bp", Task.PR, 600.0, memory_limit=8.0)
     assert answer(ship(jobs[0]))["status"] in ("out-of-memory", "crashed", "too-large")
     assert answer(ship(small))["answered"]
