@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 # and means over one graph are cheaper than over several: two 10 x 10 grids in one batch take fe-nbp 1.4 times as long
 # as one after the other.
 _BATCH_SIZE = 2.0**10
-# The same for the native engine, whose calls cost less and whose rows are better longer. Chosen by hand.
+# The same for the native engine, whose calls cost less. On 200 grids of 4 x 4, half takes 26 % more CPU; twice takes
+# fe-net 8 % less and fe-nbp 45 % more.
 _NATIVE_BATCH_SIZE = 2.0**13
 
 

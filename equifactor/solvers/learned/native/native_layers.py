@@ -165,7 +165,9 @@ class MeanMlp:
         return hidden
 
 
-_COLUMNS = 4096  # Edge states whose hidden layers are computed together in plain NumPy. Chosen by hand.
+# Edge states whose hidden layers are computed together in plain NumPy. Halved: fe-net takes 5 to 7 % more CPU on grids;
+# doubled: the same.
+_COLUMNS = 4096
 
 
 class Gru:

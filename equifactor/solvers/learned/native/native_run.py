@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # Seconds of a step in plain NumPy, for itself and for each edge state, about those of one core at 3.5 GHz.
 _STEP_SECONDS, _STATE_SECONDS = 2e-4, 3e-7
 _KERNELS_FASTER = 0.5  # The time of the kernels for a step, as a share of the time in plain NumPy.
-# Seconds after the deadline at which a run of several steps is cut short. Chosen by hand.
+# Seconds after the deadline at which a run of several steps is cut short: a quarter of the second it may exceed.
 _ABANDON_SECONDS = 0.25
 
 
