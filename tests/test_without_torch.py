@@ -37,7 +37,8 @@ def test_solvers(report: dict[str, Any]) -> None:
     assert {name for name, tasks in found.items() if "error" in tasks} == LEARNED
     assert all(found[name] == {"error": f"{name} {SENTENCE}"} for name in LEARNED)
     assert {name for name, tasks in found.items() if "skipped" in tasks} <= {"toulbar2"}
-    assert found["fe-net"] == dict.fromkeys(("MAR", "PR", "MAP"), "iteration-limit")
+    assert list(found["fe-net"]) == ["MAR", "PR", "MAP"]
+    assert set(found["fe-net"].values()) <= {"iteration-limit", "time-limit"}  # The latter on a busy machine.
     assert found["auto"] == {"MAR": "exact", "PR": "exact", "MAP": "optimal"}
 
 
