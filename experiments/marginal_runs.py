@@ -17,6 +17,7 @@ import numpy as np
 from equifactor import ModelError, OptionError, SolveError, Task, metrics, solve
 from equifactor.base.clock import Clock
 from equifactor.base.options import with_settings
+from equifactor.solvers import parse_solver
 from experiments.marginal_experiment import GraphFamily, MarginalExperiment, NetworkLine, SolverLine
 from experiments.network_files import file_hash, parameters_of, shipped_file, steps_of, unpack_models
 from experiments.run_store import Row, RunStore, run_key
@@ -246,10 +247,13 @@ def _best_candidate(line: SolverLine, generator: str) -> tuple[str, dict[str, An
 
 
 def _without_tolerance(solver: str) -> str:
-    """Return the solver with tolerance 0 for a model file, so that it runs exactly the given number of steps."""
-    if solver.endswith(".safetensors"):
-        return f"{solver}(tolerance=0)"
-    return solver.replace(".safetensors(", ".safetensors(tolerance=0, ")
+    """Return the solver with tolerance 0 for a model file, so that the network alone runs the given number of steps."""
+    if ".safetensors" not in solver:
+        return solver
+    name, _, rest = solver.partition(".safetensors")
+    alone = ", alone" if hasattr(parse_solver(f"{name}.safetensors"), "alone") else ""
+    more = f", {rest[1:-1]}" if rest else ""
+    return f"{name}.safetensors(tolerance=0{alone}{more})"
 
 
 @functools.lru_cache(maxsize=32)  # All runs of a process are judged on the same graphs.

@@ -46,7 +46,7 @@ class Dask:
     def worker(self, name: str) -> subprocess.Popen[bytes]:
         return self.start(
             "worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--name", name,
-            "--death-timeout", "60",
+            "--death-timeout", "600",
         )  # fmt: skip
 
     def stop(self) -> None:
@@ -56,7 +56,7 @@ class Dask:
             process.wait()
 
 
-def wait_until(done: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_until(done: Callable[[], bool], seconds: float = 600.0) -> None:
     """Wait until a condition holds; fail an assertion if it takes too long."""
     deadline = time.monotonic() + seconds
     while not done():

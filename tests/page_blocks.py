@@ -83,7 +83,7 @@ class Block:
             else:
                 assert first in SAFE, f"{self.page}:{self.line}: mark a block that needs the command {first}"
                 path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-                subprocess.run(["sh", "-c", command], check=True, env={**os.environ, "PATH": path}, timeout=300)
+                subprocess.run(["sh", "-c", command], check=True, env={**os.environ, "PATH": path}, timeout=600)
 
 
 def blocks(page: str) -> list[Block]:

@@ -29,7 +29,7 @@ def test_the_commands_for_a_laptop_run(tmp_path: Path) -> None:
             stdout=out, stderr=err,
         )  # fmt: skip
     try:
-        assert shell.wait(timeout=240) == 0, (tmp_path / "err").read_text()[-2000:]
+        assert shell.wait(timeout=600) == 0, (tmp_path / "err").read_text()[-2000:]
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)

@@ -144,7 +144,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     program = (
         "import sys, equifactor; print({'numpy', 'torch', 'numba', 'matplotlib', 'typer', 'rich'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout.strip() == "set()"
 
 

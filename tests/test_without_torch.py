@@ -22,7 +22,7 @@ SENTENCE = 'needs torch: pip install "equifactor[learned]"'
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("without_torch")
-    done = subprocess.run([sys.executable, PROGRAM], cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, PROGRAM], cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -37,8 +37,7 @@ def test_solvers(report: dict[str, Any]) -> None:
     assert {name for name, tasks in found.items() if "error" in tasks} == LEARNED
     assert all(found[name] == {"error": f"{name} {SENTENCE}"} for name in LEARNED)
     assert {name for name, tasks in found.items() if "skipped" in tasks} <= {"toulbar2"}
-    assert list(found["fe-net"]) == ["MAR", "PR", "MAP"]
-    assert set(found["fe-net"].values()) <= {"iteration-limit", "time-limit"}  # The latter on a busy machine.
+    assert found["fe-net"] == {"MAR": "iteration-limit", "PR": "iteration-limit", "MAP": "converged"}
     assert found["auto"] == {"MAR": "exact", "PR": "exact", "MAP": "optimal"}
 
 

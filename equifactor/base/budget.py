@@ -69,6 +69,7 @@ class Seconds:
     PLAIN_CLUSTER_UP: Final = 3e-5  # In plain NumPy: for a cluster of an elimination that gives ln Z or MAP.
     PLAIN_BOTH: Final = 1.8e-8  # In plain NumPy: for a table entry, with marginals; on the slowest of ten models.
     PLAIN_UP: Final = 8e-9  # In plain NumPy: for a table entry, without marginals; on the slowest of ten models.
+    PLAIN_DRAW: Final = 1e-6  # In plain NumPy: for the state of one variable in one exact sample.
     PLAIN_ITERATION: Final = 2e-5  # In plain NumPy: for an iteration of belief propagation by itself.
     PLAIN_SLOT: Final = 1.5e-5  # In plain NumPy: for each slot of a block of factors, in an iteration.
     PLAIN_MESSAGE: Final = 4e-9  # In plain NumPy: for each table entry and edge state, in an iteration.

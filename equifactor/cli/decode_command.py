@@ -73,7 +73,7 @@ def decode(
         typer.Option(metavar="DB", help="With --sample: send words of CODE through white noise of this Eb/N0 in dB."),
     ] = None,
     in_format: Annotated[
-        str | None, typer.Option(metavar="01|b8", help="Format of SHOTS; the default follows the suffix.")
+        str | None, typer.Option(metavar="01|b8|dets", help="Format of SHOTS; the default follows the suffix.")
     ] = None,
     out_format: Annotated[
         str | None, typer.Option(metavar="01|b8", help="Format of FILE; the default follows the suffix, or is 01.")
@@ -143,7 +143,7 @@ def _predict(
     from equifactor.decoding.shot_files import read_shots, shot_format
 
     widths = {"flips": decoder.model.num_observables, "corrections": decoder.model.num_errors}
-    in_format = shot_format(shots, formats[0])
+    in_format = shot_format(shots, formats[0], reads=True)
     kinds = {kind: shot_format(path, formats[1] or ("01" if path == "-" else None)) for kind, path in outputs.items()}
     old = {kind: np.zeros((0, widths[kind]), bool) for kind in outputs}
     for kind, path in outputs.items():

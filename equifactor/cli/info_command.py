@@ -70,10 +70,11 @@ def _variables_as_json(path: str, graph: FactorGraph) -> str:
 def _cost(graph: FactorGraph) -> Plan | str:
     """Return the plan of exact inference, or a sentence if factors are too large for dense tables."""
     from equifactor.base.errors import ModelError
+    from equifactor.kernels.compile_costs import seconds_to_compile
     from equifactor.solvers.elimination.plan import plan
 
     try:
-        return plan(graph)
+        return plan(graph, first=seconds_to_compile("elimination") > 0.0)
     except ModelError as error:
         return str(error)
 

@@ -150,6 +150,8 @@ def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json
         say(f"{path}: {result.status}: {result.message or result.status.advice}")
     elif sys.stderr is not None and sys.stderr.isatty() and not as_json:
         say(f"{path}: {result}")
+    elif result.unjudged and not as_json:
+        say(f"{path}: {result.status}: {result.message}")
 
 
 def _joint(result: Result, variables: list[int], path: str) -> Joint | None:

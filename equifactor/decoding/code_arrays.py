@@ -137,7 +137,7 @@ class _Given:
         shape = self.whole("shape")
         largest = 2**31  # so that row * width + column fits into 64 bits
         if shape.shape != (2,) or not (0 <= shape.min() <= shape.max() < largest):
-            raise ModelError(f"A sparse matrix needs a shape of two numbers, found {brief(shape.tolist())}.")
+            raise ModelError(f"A sparse matrix needs a shape of two numbers below 2^31, found {brief(shape.tolist())}.")
         self.shape = int(shape[0]), int(shape[1])
         if max(self.shape) > most_numbers(sum(a.nbytes for a in arrays.values())):
             raise ModelError(f"The sparse matrix has the shape {self.shape}. {limit_text()}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LINE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?(?:\((?P<arguments>[^)]*)\))?(?P<targets>(?:\s[^{}]*)?)(?P<open>\{)?"
 )
+_COMMENT = re.compile(r"^([^#\[]*(?:\[[^\]]*\])?[^#]*)#.*$", re.DOTALL)  # A tag in brackets may hold the sign #.
 _IGNORED = ("detector", "logical_observable")
 _MAX_DIGITS = 18  # The largest number of digits of a target: a number of 18 digits fits into 64 bits.
 MAX_DEPTH = 100  # The largest number of blocks inside each other; those of Stim have two or three. Chosen by hand.
@@ -78,7 +79,7 @@ class _ModelText:
         """Return the whole file as a block."""
         stack = [_RepeatBlock(1, 1)]
         for number, raw in enumerate(self.text.splitlines(), start=1):
-            line = raw.partition("#")[0].strip()
+            line = _COMMENT.sub(r"\1", raw).strip()
             if not line:
                 continue
             if line == "}" and len(stack) > 1:

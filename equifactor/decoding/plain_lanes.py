@@ -97,7 +97,7 @@ class PlainLanes:
 
 
 class SlotOrder:
-    """The edges of a code in an order in which equal slots of checks of about one size are neighbours.
+    """The edges of a code, ordered so that the same slots of checks of similar sizes are neighbours.
 
     Smaller checks of a group get more slots, which lead to a certain bit behind the others. Bits are numbered by
     falling degree, so that the bits with a check number j are the first ones.

@@ -1,4 +1,7 @@
-"""Files of shots in two formats of Stim: `01` (a line of digits per shot) and `b8` (packed bits, little bit order)."""
+"""Files of shots in formats of Stim: `01` (a line of digits per shot), `b8` (packed bits, little bit order) and `dets`.
+
+A line of `dets` is `shot D1 D5 L0`. These files are read and not written.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.errors import FormatError, OptionError, brief
 from equifactor.base.files import COMPRESSIONS, label, read_chunks, split_name
 from equifactor.base.sources import open_source
 
@@ -16,17 +19,18 @@ if TYPE_CHECKING:
     from equifactor.base.files import PathLike
     from equifactor.base.typing import BoolArray
 
-SHOT_FORMATS = ("01", "b8")
+SHOT_FORMATS = ("01", "b8")  # read and written
+READ_ONLY = ("dets",)
 
 
-def shot_format(path: PathLike, given: str | None) -> str:
+def shot_format(path: PathLike, given: str | None, reads: bool = False) -> str:
     """Return the given format, or the format that the suffix of a file names."""
     name = given or split_name(path)[1].lstrip(".")
-    if name not in SHOT_FORMATS:
+    known = (*SHOT_FORMATS, *READ_ONLY) if reads else SHOT_FORMATS
+    if name not in known:
         where = label(path)
         raise OptionError(
-            f"{where}: the format of shots must be {' or '.join(SHOT_FORMATS)}. Name the format, or give the file its "
-            "suffix."
+            f"{where}: the format of shots must be {' or '.join(known)}. Name the format, or give the file its suffix."
         )
     return name
 
@@ -50,6 +54,8 @@ def read_shots(path: PathLike, width: int, format: str) -> NDArray[np.uint8]:
                 "to another code, or its shots hold more than detectors."
             )
         return packed
+    if format == "dets":
+        return _read_events(content, width, where)
     lines = np.frombuffer(content.replace(b"\r", b"").strip(b"\n"), np.uint8)
     if not len(lines):
         return np.zeros((0, size), np.uint8)
@@ -63,6 +69,29 @@ def read_shots(path: PathLike, width: int, format: str) -> NDArray[np.uint8]:
         found = chr(rows.reshape(-1, width + 1)[:, :-1][wrong][0])
         raise FormatError(f"{where}:{line + 1}: expected the digits 0 and 1, found {found!r}.")
     return np.packbits(digits, axis=1, bitorder="little")
+
+
+def _read_events(content: bytes, width: int, where: str) -> NDArray[np.uint8]:
+    """Read packed shots [N, ceil(width/8)] from lines such as `shot D1 D5 L0`. Flips of observables are left out."""
+    rows = []
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        words = line.split()
+        if not words:
+            continue
+        bits = np.zeros(width, bool)
+        for word in words[1:]:
+            digits = word[1:]
+            known = word[:1] in (b"D", b"L") and digits.isdigit() and len(digits) < 19
+            if not known or (word[:1] == b"D" and int(digits) >= width):
+                found = brief(word.decode("latin-1"))
+                raise FormatError(f"{where}:{number}: expected detectors from D0 to D{width - 1}, found {found}.")
+            if word[:1] == b"D":
+                bits[int(digits)] ^= True
+        if words[0] != b"shot":
+            found = brief(line.decode("latin-1"))
+            raise FormatError(f"{where}:{number}: expected a line such as shot D1 D5 L0, found {found}.")
+        rows.append(np.packbits(bits, bitorder="little"))
+    return np.array(rows, np.uint8).reshape(len(rows), -(-width // 8))
 
 
 def format_shots(bits: BoolArray, format: str) -> bytes:

@@ -40,6 +40,7 @@ class StructuredFactor(ABC):
     nonlinear_values: ClassVar[bool] = False
     searches_maxima: ClassVar[bool] = False  # Whether its maxima take a search, which may be cut short.
     has_ratio_kernels: ClassVar[bool] = False  # Whether `ratio_kernels` updates its messages; see `ratio_numbers`.
+    is_parity: ClassVar[bool] = False  # Whether it has two log values, of an even and of an odd number of ones.
     lowered_by_chance: ClassVar[bool] = False  # Whether auxiliary variables of its lowered form are random.
 
     def __init_subclass__(cls) -> None:

@@ -7,7 +7,7 @@ solver's step one iteration at a time and records the state in between. Runs wit
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,6 +54,8 @@ def trace(
 ) -> IterationTrace:
     """Run a solver for MAR and record every iteration.
 
+    A network that compares its answer with BP runs without this comparison, as `fe-net(alone)` does.
+
     Args:
         graph: the model with its evidence.
         solver: the text of an iterative solver, such as `bp`, `trw`, `meanfield`, `fe-nbp` or `fe-net`.
@@ -64,7 +66,9 @@ def trace(
     Raises:
         OptionError: if the solver has no iterations to show.
     """
-    method = parse_solver(solver)
+    method: Any = parse_solver(solver)
+    if hasattr(method, "alone"):  # Runs of BP beside a network are not iterations of the network.
+        method = replace(method, alone=True)
     method.check_task(Task.MAR)
     seen = _Recorder(iterations)
     watched = _watched(method, seen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from equifactor.base.errors import EquifactorError, MissingPackageError, ModelError, OptionError, brief
 from equifactor.base.run_context import check_run
@@ -26,7 +26,7 @@ _REPEAT_BELOW = 5.0  # A run of fewer seconds is repeated, so that imports and c
 def compare(
     graph: FactorGraph,
     solvers: Iterable[str | Solver] | Mapping[str, str | Solver] | str | Solver,
-    *,
+    *misplaced: NoReturn,
     task: str = "MAR",
     evidence: Evidence | None = None,
     reference: str | Solver | Result | None = None,
@@ -39,6 +39,7 @@ def compare(
     Args:
         graph: the model.
         solvers: texts such as `"bp(damping=0.5)"` or solver objects, or a mapping from a title to one.
+        misplaced: must be empty; all other arguments have names.
         task: "MAR", "PR" or "MAP".
         evidence: states by variable, as for `solve`.
         reference: what the answers are compared with: one of the solvers, another one, which is then run too and
@@ -62,6 +63,11 @@ def compare(
     if not isinstance(graph, FactorGraph):
         raise ModelError(
             f"compare takes one FactorGraph, found {brief(graph)}. Use evaluate to compare on many models."
+        )
+    if misplaced:
+        raise OptionError(
+            "compare takes the graph and the solvers, and everything else by name, as in "
+            'compare(graph, ["exact", "bp"], task="MAR").'
         )
     wanted = parse_task(task)
     check_run(time_limit, seed, progress)

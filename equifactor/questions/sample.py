@@ -102,7 +102,7 @@ def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, con
     """Return exact samples if a plan fits, otherwise states of chains if the method allows them."""
     lowered = lower(graph).graph
     if not isinstance(method, BlockSampling):
-        steps = plan(lowered, memory_limit=method.memory_limit, seed=context.seed)
+        steps = plan(lowered, memory_limit=method.memory_limit, seed=context.seed, first=True)
         if steps.impossible:
             return _samples(graph, None, Status.ZERO_PROBABILITY, method)
         fits = steps.fits(method.memory_limit)

@@ -9,9 +9,9 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.factors.kind_comparison import MARK, AuxiliaryTables, comparison_of
-from equifactor.factors.parity import Parity
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.factor_rows import merged
+from equifactor.graph.kinds import kinds_with
 from equifactor.graph.mixed_rows import with_states
 from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
@@ -59,9 +59,8 @@ def comparable(graph: FactorGraph, exact: FactorGraph | None = None, tolerance: 
     parities = parity_system(exact)
     s = graph.structure
     if s.kinds is not None:
-        left_out = np.setdiff1d(
-            np.flatnonzero(s.kinds.kind == Parity.number), np.zeros(0) if parities is None else parities.factors
-        )
+        stated = np.flatnonzero(kinds_with("is_parity", s.kinds.kind))
+        left_out = np.setdiff1d(stated, np.zeros(0) if parities is None else parities.factors)
         if len(left_out):
             graph, exact = with_tables_at(graph, left_out), with_tables_at(exact, left_out)
     if parities is None and graph.structure.kinds is None:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.factors.parity import Parity
 from equifactor.graph.components import connected_components
 from equifactor.graph.factor_rows import by_shape, row_sums
+from equifactor.graph.kinds import kinds_with
 from equifactor.graph.structure import Structure
 from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.pointers import picked, row_of
@@ -132,7 +132,7 @@ def _values(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
     s = graph.structure
     even, odd = np.zeros(s.num_factors), np.zeros(s.num_factors)
     kind = np.zeros(s.num_factors, np.int64) if s.kinds is None else s.kinds.kind
-    stated = np.flatnonzero(kind == Parity.number)
+    stated = np.flatnonzero(kinds_with("is_parity", kind))
     even[stated], odd[stated] = graph.log_phi[s.table_ptr[stated]], graph.log_phi[s.table_ptr[stated] + 1]
     binary = row_sums((s.card[s.scope_vars] != 2).astype(np.int64), s.scope_ptr) == 0
     candidates = np.flatnonzero((kind == TABLE) & binary & (s.arity >= 2))

@@ -38,8 +38,8 @@ def _wait_for_the_bar() -> None:
 
 
 def _wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for another thread, a minute at most."""
-    for _ in range(6000):
+    """Wait for another thread, ten minutes at most."""
+    for _ in range(60_000):
         if condition():
             break
         time.sleep(0.01)

@@ -61,11 +61,18 @@ def test_pipe_without_a_writer_says_what_it_waits_for(
     monkeypatch.setattr(sources, "_SILENT_WAIT", 50)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with (
-        caplog.at_level(logging.INFO, logger="equifactor"),
-        subprocess.Popen(["sh", "-c", f"sleep 0.5; printf hello > {pipe}"]),
-    ):
+    writers = []
+
+    def write(record: logging.LogRecord) -> bool:
+        """Start to write into the pipe when the message is logged, however late that is."""
+        writers.append(subprocess.Popen(["sh", "-c", f"printf hello > {pipe}"]))
+        return True
+
+    caplog.handler.addFilter(write)
+    with caplog.at_level(logging.INFO, logger="equifactor"):
         assert read_bytes(pipe) == b"hello"
+    caplog.handler.removeFilter(write)
+    assert [writer.wait() for writer in writers] == [0]
     assert [record.getMessage() for record in caplog.records] == [
         f"{pipe}: waiting for another process to write into this pipe (Ctrl-C stops waiting)"
     ]

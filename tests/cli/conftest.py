@@ -45,13 +45,13 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
 
 @pytest.fixture
 def process(tmp_path: Path) -> Callable[..., contextlib.AbstractContextManager[subprocess.Popen[str]]]:
-    """Return a function that runs `process("solve", "grid.uai")` as a separate process, killed after a minute."""
+    """Return a function that runs `process("solve", "grid.uai")` as a separate process, killed after ten minutes."""
 
     @contextlib.contextmanager
     def start(*args: str) -> Iterator[subprocess.Popen[str]]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with subprocess.Popen([sys.executable, "-m", "equifactor", *args], cwd=tmp_path, text=True, **pipes) as started:
-            watchdog = threading.Timer(60.0, started.kill)
+            watchdog = threading.Timer(600.0, started.kill)
             watchdog.start()
             try:
                 yield started

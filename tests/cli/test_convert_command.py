@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 
 from equifactor import Clause, FactorGraph, SparseTable
+from equifactor.base import files
 from equifactor.formats import read_graph, write_graph
 
 
@@ -91,17 +94,37 @@ class TestGivesUp:
         ran = command("convert", "grid.uai", "out.fg", "--time-limit", "-1")
         assert ran.status == 2
 
-    @pytest.mark.parametrize(
-        ("suffix", "bits"),
-        [("fg", 19), *(pytest.param(s, 23, marks=pytest.mark.slow) for s in SUFFIXES)],
-    )
-    def test_ctrl_c_while_it_writes(self, process, tmp_path: Path, suffix: str, bits: int) -> None:
-        write_graph(large(suffix, bits), tmp_path / "in.lg")
+    @pytest.mark.parametrize("suffix", SUFFIXES)
+    def test_ctrl_c_after_the_first_piece(
+        self, command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+    ) -> None:
+        write_all = files._write_all
+
+        def press_ctrl_c(raw: BinaryIO, chunks: Iterable[bytes], suffix: str) -> None:
+            def pieces() -> Iterator[bytes]:
+                for chunk in chunks:
+                    yield chunk
+                    signal.raise_signal(signal.SIGINT)
+
+            write_all(raw, pieces(), suffix)
+
+        write_graph(large(suffix, 4), tmp_path / "in.uai")
+        (tmp_path / f"out.{suffix}").write_text("old")
+        monkeypatch.setattr(files, "_write_all", press_ctrl_c)
+        ran = command("convert", "in.uai", f"out.{suffix}")
+        assert (ran.status, ran.err) == (130, "equifactor: interrupted\n")
+        assert (tmp_path / f"out.{suffix}").read_text() == "old"
+        assert not list(tmp_path.glob(".*"))
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("suffix", SUFFIXES)
+    def test_ctrl_c_while_it_writes(self, process, tmp_path: Path, suffix: str) -> None:
+        write_graph(large(suffix, 23), tmp_path / "in.lg")
         (tmp_path / f"out.{suffix}").write_text("old")
         with process("convert", "in.lg", f"out.{suffix}") as running:
             while not list(tmp_path.glob(".*.tmp")) and running.poll() is None:
                 time.sleep(0.02)
-            time.sleep(0.5 if bits > 20 else 0.0)
+            time.sleep(0.5)
             running.send_signal(signal.SIGINT)
             _, err = running.communicate()
         assert running.returncode == 130, err

@@ -16,12 +16,12 @@ from equifactor.page.model_session import ModelSession
 def test_it_serves_until_ctrl_c(process, grid: FactorGraph) -> None:
     with process("view", "grid.uai", "-e", "0=1", "--no-browser") as running:
         url = running.stdout.readline().strip()
-        with urllib.request.urlopen(f"{url}api/session", timeout=30) as reply:
+        with urllib.request.urlopen(f"{url}api/session", timeout=600) as reply:
             session = json.load(reply)
         assert session["title"] == "grid.uai"
         assert session["evidence"] == {"0": 1}
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=30)
+        _, said = running.communicate(timeout=600)
     assert running.returncode == 0
     assert said == (
         "equifactor: open this address in a browser on this machine; Ctrl-C stops the server\n"

@@ -27,14 +27,14 @@ from equifactor.workers.code_version import code_version
 
 
 def test_no_score_where_the_right_answer_is_not_known(instances: list[Instance], tmp_path: Path) -> None:
-    (row,) = evaluate(instances[:1], "MAP", ["bp"], tmp_path / "out", time_limit=5.0)
+    (row,) = evaluate(instances[:1], "MAP", ["bp"], tmp_path / "out", time_limit=600.0)
     assert row["answered"]
     assert (row["score"], row["reference"]) == (None, None)
     assert "error" not in row
 
 
 def test_a_folder_and_one_solver_as_text(instances: list[Instance], tmp_path: Path) -> None:
-    rows = evaluate(instances[0].path.parents[1], "PR", "brute", tmp_path / "out", time_limit=5.0)
+    rows = evaluate(instances[0].path.parents[1], "PR", "brute", tmp_path / "out", time_limit=600.0)
     assert [(r["instance"], r["solver"]) for r in rows] == [(f"g{n}", "brute") for n in range(3)]
 
 
@@ -48,7 +48,7 @@ def test_models_that_are_not_in_files_are_refused(given: Any, tmp_path: Path) ->
 def test_rows_files_and_table(instances: list[Instance], tmp_path: Path) -> None:
     seen: list[tuple[int, int | None]] = []
     rows = evaluate(
-        instances, "PR", ["brute", "bp"], tmp_path / "out", time_limit=5.0, processes=2,
+        instances, "PR", ["brute", "bp"], tmp_path / "out", time_limit=600.0, processes=2,
         progress=lambda done, total, note: seen.append((done, total)),
     )  # fmt: skip
     assert [(r["instance"], r["solver"]) for r in rows] == [(f"g{n}", s) for n in range(3) for s in ("brute", "bp")]
@@ -62,7 +62,7 @@ def test_rows_files_and_table(instances: list[Instance], tmp_path: Path) -> None
     with (tmp_path / "out" / "results.csv").open() as handle:
         assert [r["solver"] for r in csv.DictReader(handle)] == ["brute", "bp"] * 3
     text = tables(rows, Task.PR)
-    assert text.startswith("PR by brute, 5 s\n")
+    assert text.startswith("PR by brute, 600 s\n")
     assert "3 exact" in text
 
 
@@ -91,7 +91,7 @@ def test_a_kill_loses_only_what_was_running(instances: list[Instance], tmp_path:
     """)
     child = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
     rows = tmp_path / "out" / "rows.jsonl"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not (rows.exists() and rows.read_text().count("\n") >= 2):
         assert time.monotonic() < deadline
         time.sleep(0.02)

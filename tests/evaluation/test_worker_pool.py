@@ -16,12 +16,13 @@ from equifactor.evaluation.worker_pool import Worker, run_jobs
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize(
-    ("body", "status"), [("raise SystemError('boom')", "crashed"), ("import time; time.sleep(60)", "killed")]
+    ("body", "status", "grace"),
+    [("raise SystemError('boom')", "crashed", 600.0), ("import time; time.sleep(600)", "killed", 0.5)],
 )
 def test_a_dead_worker_is_a_row_and_the_next_job_runs(
-    instances: list[Instance], monkeypatch: pytest.MonkeyPatch, body: str, status: str
+    instances: list[Instance], monkeypatch: pytest.MonkeyPatch, body: str, status: str, grace: float
 ) -> None:
-    monkeypatch.setattr("equifactor.evaluation.worker_pool._GRACE", 0.5)
+    monkeypatch.setattr("equifactor.evaluation.worker_pool._GRACE", grace)
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda args, **kw: popen([sys.executable, "-c", body], **kw))
     worker = Worker()
@@ -34,7 +35,7 @@ def test_a_dead_worker_is_a_row_and_the_next_job_runs(
 
 
 def test_leaving_the_loop_ends_the_processes(instances: list[Instance]) -> None:
-    jobs = make_jobs(instances, "PR", ["brute", "exact"], 5.0)
+    jobs = make_jobs(instances, "PR", ["brute", "exact"], 600.0)
     loop = run_jobs(jobs, processes=2)
     next(loop)
     loop.close()  # type: ignore[attr-defined]

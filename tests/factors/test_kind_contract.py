@@ -10,6 +10,7 @@ import pytest
 from random_factors import random_mixture
 from test_contract import CASES, check_exact, check_sound, is_forest
 
+import equifactor
 from equifactor import (
     AtMost,
     Clause,
@@ -27,7 +28,8 @@ from equifactor import (
     TruncatedLinear,
     solve,
 )
-from equifactor.graph.kinds import KINDS, kind_name
+from equifactor.graph.kinds import KINDS, kind_class, kind_name, kind_number
+from equifactor.graph.structured_factor import StructuredFactor
 from equifactor.solvers import parse_solver
 
 _RNG = np.random.default_rng(17)
@@ -46,6 +48,26 @@ def _examples(kind: str) -> list[tuple[int, Any]]:
         "potts": [(2, Potts(1.3)), (2, Potts(-np.inf))],
         "truncated_linear": [(2, TruncatedLinear(0.8, 1.0)), (2, TruncatedLinear(0.5, np.inf))],
     }[kind]
+
+
+OWN = [name for name, place in KINDS.items() if isinstance(place, str)]
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_a_kind_of_the_package_has_a_public_class(kind: str) -> None:
+    exported = [getattr(equifactor, name) for name in equifactor.__all__]
+    classes = [c for c in exported if isinstance(c, type) and issubclass(c, StructuredFactor) and c.kind == kind]
+    assert classes
+    assert all(issubclass(c, kind_class(kind_number(kind))) for c in classes)
+
+
+def test_random_mixtures_draw_every_kind() -> None:
+    rng, drawn = np.random.default_rng(0), set()
+    for _ in range(300):
+        graph = random_mixture(rng)
+        kinds = graph.structure.kinds
+        drawn |= {"table"} if kinds is None else {kind_name(n) for n in kinds.kind.tolist()}
+    assert drawn >= {"table", *OWN}
 
 
 def _tree(kind: str) -> FactorGraph:

@@ -256,7 +256,7 @@ def test_the_search_for_impossible_states_is_made_once(solver: str, monkeypatch:
     if solver == "toulbar2":  # The package is not needed for its first steps.
         monkeypatch.setattr(Toulbar2, "missing", classmethod(lambda cls: None))
         monkeypatch.setattr(Toulbar2, "_search", lambda self, card, problem, context: (None, 0.0, False, 0))
-    solve(graph, "MAP", solver, time_limit=20.0)
+    solve(graph, "MAP", solver, time_limit=600.0)
     assert searched.count(graph.structure) == 1
     assert len(searched) == len({id(s) for s in searched})
     if solver != "auto":  # Branch and bound may search the smaller graph that elimination leaves.

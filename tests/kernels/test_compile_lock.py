@@ -49,5 +49,5 @@ def test_one_process_compiles_and_the_others_wait_for_it(tmp_path: Path) -> None
         assert worker.stdin is not None
         worker.stdin.write("\n")
         worker.stdin.flush()
-    compiled = [int(worker.communicate(timeout=120)[0]) for worker in workers]
+    compiled = [int(worker.communicate(timeout=600)[0]) for worker in workers]
     assert sum(compiled) == 2  # each of the two kernels is compiled by the first process that needs it

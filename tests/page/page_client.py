@@ -20,7 +20,7 @@ class Client:
     def raw(
         self, verb: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
-        link = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=30)
+        link = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=600)
         try:
             link.request(verb, path, body, headers or {})
             reply = link.getresponse()

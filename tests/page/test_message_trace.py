@@ -13,7 +13,7 @@ from equifactor.solvers import Clock
 
 
 def watch(graph: FactorGraph, solver: str, iterations: int = 10_000):
-    return trace(graph, solver, iterations=iterations, clock=Clock(20))
+    return trace(graph, solver, iterations=iterations, clock=Clock(600))
 
 
 @pytest.fixture
@@ -42,7 +42,8 @@ def test_every_iteration_is_the_answer_after_so_many(odd_ones: FactorGraph) -> N
 def test_a_learned_solver() -> None:
     pytest.importorskip("torch")
     graph = ising_grid(4, 4, seed=2)
-    found, answer = watch(graph, "fe-net"), ef.solve(graph, "MAR", "fe-net")
+    found, answer = watch(graph, "fe-net"), ef.solve(graph, "MAR", "fe-net(alone)")
+    assert found.solver == "fe-net(alone=true)"
     assert len(found.beliefs) == answer.iterations
     np.testing.assert_allclose(found.beliefs[-1], answer.marginals.values, atol=1e-6)
     assert found.moving[0]

@@ -128,7 +128,7 @@ def asleep(client: Client, monkeypatch: pytest.MonkeyPatch) -> Callable[..., lis
             target=lambda: replies.append(client.status("POST", "solve", {"solver": "sleeper", **asked}))
         )
         thread.start()
-        assert Sleeper.asleep.acquire(timeout=60)
+        assert Sleeper.asleep.acquire(timeout=600)
         return thread, replies
 
     return ask  # type: ignore[return-value]
@@ -139,7 +139,7 @@ def test_a_deadline_is_kept_and_nobody_waits_for_a_slow_run(client: Client, asle
     assert client.post("solve", solver="exact")["status"] == "exact"
     assert not replies
     driven_time.advance(2.0)
-    thread.join(60)
+    thread.join(600)
     assert replies[0][0] == 200
     assert replies[0][1]["status"] == "time-limit"
 
@@ -149,10 +149,10 @@ def test_a_newer_question_of_the_same_client_ends_the_older_run(client: Client, 
     others, kept = asleep(seconds=0.6, client="b")
     assert not replies
     newer, newest = asleep(seconds=0.0, client="a", evidence={"0": 1})
-    thread.join(60)
+    thread.join(600)
     driven_time.advance(2.0)
     for t in (others, newer):
-        t.join(60)
+        t.join(600)
     assert replies[0][0] == 409
     assert "newer request" in replies[0][1]["error"]
     assert kept[0][0] == newest[0][0] == 200

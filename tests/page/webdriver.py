@@ -30,7 +30,7 @@ _FLAGS = (
     "--force-color-profile=srgb",
 )
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the key of an element's name, fixed by the standard
-_WAIT = 120.0  # seconds; loops may have to be compiled first
+_WAIT = 600.0  # seconds; loops may have to be compiled first
 
 
 def missing() -> str | None:

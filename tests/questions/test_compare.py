@@ -112,6 +112,11 @@ def test_wrong_questions_are_errors(grid: ef.FactorGraph, arguments: dict, sente
         ef.compare(grid, **arguments)
 
 
+def test_a_task_at_the_place_of_the_solvers(grid: ef.FactorGraph) -> None:
+    with pytest.raises(ef.OptionError, match=r'as in compare\(graph, \["exact", "bp"\], task="MAR"\)'):
+        ef.compare(grid, "MAR", ["bp"])  # type: ignore[arg-type]
+
+
 def test_one_graph_at_a_time(grid: ef.FactorGraph) -> None:
     with pytest.raises(ef.ModelError, match="Use evaluate to compare on many models"):
         ef.compare([grid], "bp")

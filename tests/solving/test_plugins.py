@@ -120,7 +120,7 @@ def run(folder: Path, *args: str, status: int = 0) -> str:
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
         [sys.executable, "-m", "equifactor", *args],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr
@@ -190,7 +190,7 @@ def test_a_program_evaluates_its_own_solver(folder: Path) -> None:
         (folder / "program.py").write_text(text)
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
-            [sys.executable, "program.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+            [sys.executable, "program.py"], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
         )
         assert done.stdout == f"{status}\n", done.stderr
     assert "program.py starts an evaluation while it is loaded" in (folder / "out" / "rows.jsonl").read_text()
@@ -345,7 +345,7 @@ def test_installed_packages_cost_nothing_where_nobody_asks(folder: Path) -> None
         "import sys, equifactor as ef\nef.solve(ef.generators.ising_grid(2, 2), 'MAR', 'bp')\n"
         "print({'importlib.metadata', 'equifactor.solving.plugins'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
     assert "equifactor.solving.plugins" not in done.stdout
 
 

@@ -81,5 +81,5 @@ def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch
 
 def test_dask_is_imported_when_it_is_asked_for() -> None:
     program = "import sys, equifactor.workers.fleet, equifactor.evaluation; print('distributed' in sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
     assert ran.stdout == "False\n"

@@ -46,6 +46,7 @@ class Parity(StructuredFactor):
     kind = "parity"
     has_kernels = True
     has_ratio_kernels = True
+    is_parity = True
     moves = "equifactor.factors.parity.parity_moves:parity_moves"
     tensors = "equifactor.factors.parity.parity_tensors:ParityTensors"
     comparison = "equifactor.factors.parity.parity_comparison:ParityComparison"

@@ -15,7 +15,16 @@ from equifactor.learning.crf.chain_layer import best_paths, chain_sums
 MOST_STATES = 2**14  # States of a variable: the transitions of more would take gigabytes. Chosen by hand.
 
 
-class ChainCRF(nn.Module):
+class CRFModule(nn.Module):
+    """A module that answers the names of other packages for its methods with the name here."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("decode", "viterbi", "viterbi_decode"):
+            raise AttributeError(f"{type(self).__name__} has no {name}. The most probable labels are the method map.")
+        return super().__getattr__(name)
+
+
+class ChainCRF(CRFModule):
     """Sequences of T labels with d states: score(y) = start(y_1) + sum_t e_t(y_t) + sum_t A(y_t, y_t+1) + end(y_T).
 
     The emissions e [B, T, d] come from any network. The parameters of this module are start [d], end [d] and the

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.factors.lowered_graph import lower
@@ -15,7 +15,7 @@ from equifactor.graph import FactorGraph
 from equifactor.kernels.pointers import picked
 from equifactor.kernels.segments import finite
 from equifactor.learning.crf.bp_sums import BPEngine
-from equifactor.learning.crf.chain_crf import MOST_STATES, ChainCRF, seen
+from equifactor.learning.crf.chain_crf import MOST_STATES, ChainCRF, CRFModule, seen
 from equifactor.learning.crf.factor_blocks import apart, blocks_of, common_shape, entry_indices, joined
 from equifactor.learning.crf.plan_layer import PlanEngine, plan_sums, working
 from equifactor.questions.solve import solve
@@ -34,7 +34,7 @@ class CRFAnswer(NamedTuple):
     change: Tensor | None  # [*B] the last change of the messages of belief propagation; None if exact
 
 
-class CRF(nn.Module):
+class CRF(CRFModule):
     """p(x) = exp(sum_a theta_a(x_a)) / Z for log potentials theta of any batch shape, on one structure.
 
     Inference is exact if elimination fits into memory: one pass up and one pass down along a plan give ln Z and all

@@ -199,14 +199,19 @@ class SumLadder:
     def _described(self, estimate: Estimate, chosen: str, error: str) -> Estimate:
         """Return the estimate with a message on its error and the solvers run; ln Z always gets an error or bounds."""
         estimate, added = with_error(estimate, self.form)
-        ran = f"Solvers run: {', '.join(map(str, self.answers))}." if self.answers else ""
-        if self.unready:
-            seconds = seconds_to_compile(*self.unready)
-            ran += f" Not run, because their kernels were not compiled: {', '.join(self.unready)}."
+        answered = {
+            a.solver.name for a in self.answers if a.estimate.log_z is not None or a.estimate.marginals is not None
+        }
+        unready = set(self.unready) - answered
+        run = [str(answer) for answer in self.answers if answer.solver.name not in unready]
+        ran = f"Solvers run: {', '.join(run)}." if run else ""
+        if unready:
+            seconds = seconds_to_compile(*unready)
+            ran += f" Not run, because their kernels were not compiled: {', '.join(sorted(unready))}."
             if seconds >= 1.0:  # Some may have been compiled since.
                 ran += f" Compiling them takes about {seconds:.0f} s; `equifactor doctor --warm` compiles all kernels."
         message = " ".join(filter(None, (error, added, ran.strip(), estimate.message)))
-        stats = {**estimate.stats, "ladder": [str(answer) for answer in self.answers], "chosen": chosen}
+        stats = {**estimate.stats, "ladder": run, "chosen": chosen}
         return replace(estimate, message=message, stats=stats)
 
 

@@ -54,7 +54,7 @@ def plain_sums(structure: Structure, order: Order, log_phi: FloatArray, marginal
         marginals: whether to compute the probabilities [X] of all states, variable by variable.
         clock: the clock of the call.
     """
-    tree = _ClusterTree(structure, order, log_phi, clock)
+    tree = ClusterTree(structure, order, log_phi, clock)
     with np.errstate(all="ignore"):
         log_z = tree.sum_up(keep=marginals)
         if log_z is None:
@@ -74,7 +74,7 @@ def plain_separators(
     The axes of a separator are its variables in the order of elimination, the last one first, as in the kernels. The
     list is empty if Z = 0. None when the clock stopped the work.
     """
-    tree = _ClusterTree(structure, order, log_phi, clock)
+    tree = ClusterTree(structure, order, log_phi, clock)
     with np.errstate(all="ignore"):
         log_z = tree.sum_up(keep=True)
         p = tree.marginals() if log_z is not None and log_z > -math.inf else None
@@ -85,13 +85,13 @@ def plain_separators(
 
 def plain_best(structure: Structure, order: Order, log_phi: FloatArray, clock: Clock) -> Best | None:
     """Return the best log score and an assignment that has it, as `maximise` does; None when the clock stopped it."""
-    tree = _ClusterTree(structure, order, log_phi, clock)
+    tree = ClusterTree(structure, order, log_phi, clock)
     with np.errstate(all="ignore"):
         score = tree.maximise()
     return None if score is None else Best(score, tree.best_states())
 
 
-class _ClusterTree:
+class ClusterTree:
     """The clusters of an order. Axes are named by places in the order."""
 
     def __init__(self, structure: Structure, order: Order, log_phi: FloatArray, clock: Clock) -> None:

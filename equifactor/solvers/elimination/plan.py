@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # Bytes that stay in memory for each message entry: the entry for MAR, nothing for PR, the best state for MAP.
 _KEPT_BYTES = {Task.MAR: FLOAT_BYTES, Task.PR: 0, Task.MAP: 1}
 _SECONDS_PER_ENTRY = {Task.MAR: Seconds.UP_AND_DOWN, Task.PR: Seconds.UP, Task.MAP: Seconds.UP_MAX}
+# Seconds of plain Python for an order that needs no kernels: about 3,000 variables of a grid. Chosen by hand.
+_FIRST_SECONDS = 0.2
 _ORDERS_FASTER = 0.05  # The time of the kernels for one elimination order, as a share of the time in plain Python.
 
 
@@ -244,6 +246,7 @@ def plan(
     tries: int | None = None,
     most_work: float = math.inf,
     seed: int = 0,
+    first: bool = False,
 ) -> Plan:
     """Plan the elimination of all free variables of a graph, after `lower` if it has structured factors.
 
@@ -254,6 +257,8 @@ def plan(
         tries: most orders to try; by default 32, or 256 with a memory limit, which ends bad tries early.
         most_work: list operations after which planning ends, about 1e8 per second.
         seed: seed of the random choices. The same graph and arguments give the same plan.
+        first: whether the first greedy order will do, if one is found in a fraction of a second. No kernel is needed
+            then, and the plan does not depend on which kernels are ready.
     """
     _check_arguments(graph, memory_limit, tries, seed)
     task = _read_task(task)
@@ -274,8 +279,18 @@ def plan(
         tries = 32 if memory_limit is None else 256
     kept = limit / _KEPT_BYTES[task] if _KEPT_BYTES[task] else math.inf
     limits = PlanningLimits(tries=tries, kept=kept, message=limit / FLOAT_BYTES, work=most_work)
-    made = _plain_plan(Plan(reduced, NoOrder(0.0, 0, True), impossible, auxiliary, entries), limits, task)
-    return made or Plan(reduced, best_order(reduced.graph.structure, limits, seed), impossible, auxiliary, entries)
+    empty = Plan(reduced, NoOrder(0.0, 0, True), impossible, auxiliary, entries)
+    made = (_first_plan(empty, limits) if first else None) or _plain_plan(empty, limits, task)
+    return made or replace(empty, found=best_order(reduced.graph.structure, limits, seed))
+
+
+def _first_plan(empty: Plan, limits: PlanningLimits) -> Plan | None:
+    """Return the plan along an order of plain Python, whichever kernels are ready; None if that takes too long."""
+    from equifactor.solvers.elimination.plain_orders import plain_order, plain_order_seconds
+
+    structure = empty.reduced.graph.structure
+    order = plain_order(structure, limits) if plain_order_seconds(structure) < _FIRST_SECONDS else None
+    return replace(empty, found=order) if isinstance(order, Order) else None
 
 
 def _plain_plan(empty: Plan, limits: PlanningLimits, task: Task) -> Plan | None:

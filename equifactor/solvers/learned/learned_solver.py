@@ -84,7 +84,7 @@ class NeuralSolver(IterativeSolver["Run"]):
     config_class: ClassVar[type[NetworkConfig] | None] = None  # None: that of the network.
     native_class: ClassVar[str] = ""  # The place of the same network in NumPy, if there is one.
 
-    iterations: int = option(0, "message-passing steps; 0: the number it was trained for", low=0)
+    iterations: int = option(0, "steps; 0: the number it was trained for, or 100 if a MAP run keeps the best", low=0)
     tolerance: float = option(1e-6, "stop when no belief and no message changes by more, in probability", low=0.0)
     weights: str | None = option(None, "model file (.safetensors); none: the file that comes with the package")
     untrained: bool = option(False, "use the starting weights instead of trained ones")
@@ -251,14 +251,21 @@ class NeuralSolver(IterativeSolver["Run"]):
 
     def step(self, state: Run, count: int) -> FloatArray:
         """Run `count` steps of the network and return how far the last one moved each graph [G]."""
-        return state.advance(count, self.tolerance, self.iterations)
+        change = state.advance(count, self.tolerance, self.iterations)
+        if state.best is not None:
+            state.best.note(self.states(state))
+        return change
 
     def take(self, state: Run, graphs: IntArray) -> Any:
         """Return the state of some graphs, or None if the network cannot divide its batch."""
-        return state.take(graphs)
+        part = state.take(graphs)
+        return part if part is None or state.best is None else (part, state.best.take(graphs))
 
     def put(self, state: Run, graphs: IntArray, part: Any) -> None:
         """Set the state of some graphs."""
+        if state.best is not None:
+            part, best = part
+            state.best.put(graphs, best)
         state.put(graphs, part)
 
     def states(self, state: Run) -> IntArray:
@@ -270,7 +277,8 @@ class NeuralSolver(IterativeSolver["Run"]):
         found: dict[str, Sequence[Any]] = {}
         if task is Task.MAP:
             bound = state.upper_bound(self.tighten).tolist()
-            found = {"assignment": flat.assignments(self.states(state)), "upper_bound": bound}
+            states = self.states(state) if state.best is None else state.best.states
+            found = {"assignment": flat.assignments(states), "upper_bound": bound}
         else:
             found["marginals"] = flat.marginals(state.probabilities())
             if Task.PR in self.tasks:
@@ -305,6 +313,10 @@ class NeuralSolver(IterativeSolver["Run"]):
 
 
 _DAMPING = 0.5  # The default damping of an untrained network, which is the default of its settings.
+# Steps of a MAP run that keeps its best assignment. On the public models for training, fe-net has an error of .0017 on
+# DBN and .0059 on Grids after 100 steps, and .011 and .013 after the 16 steps of its training.
+_MAP_STEPS = 100
+_BP_ITERATIONS = 200  # Iterations of BP in a MAP run: the default of `bp`.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,6 +327,7 @@ class NeuralBP(NeuralSolver):
     decode: Literal["argmax", "sequential"] = option(
         "argmax", "MAP: decode each variable alone, or factor by factor so that choices agree"
     )
+    alone: bool = option(False, "answer with the last step of the network, without a comparison with BP")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -329,6 +342,52 @@ class NeuralBP(NeuralSolver):
     def untrained_settings(self) -> dict[str, Any]:
         """Return the damping it starts with."""
         return {"damping": self.damping}
+
+    def keeps_best(self, task: Task) -> bool:
+        """Return whether a run keeps the best assignment that it has seen; an untrained network is BP itself."""
+        return task is Task.MAP and not self.alone and not self.untrained
+
+    def judged(
+        self, own: list[Estimate], graphs: Sequence[FactorGraph], task: Task, context: SolveContext
+    ) -> list[Estimate]:
+        """Return estimates of marginals after a comparison with BP; by default return them as they are."""
+        return own
+
+    def members(self) -> list[IterativeSolver[Any]]:
+        """Return the solvers that run before the network for MAP, so that no answer is worse than theirs."""
+        from equifactor.solvers.messages.bp import BeliefPropagation
+
+        return [BeliefPropagation(damping=_DAMPING, iterations=_BP_ITERATIONS, decode=self.decode)]
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+        """Solve all graphs; for MAP return the best assignment of the network and of its members.
+
+        Marginals and ln Z are those of the network as far as `judged` trusts it.
+        """
+        if not self.keeps_best(task):
+            own = super().run(graphs, task, context)
+            return own if self.alone or self.untrained or task is Task.MAP else self.judged(own, graphs, task, context)
+        from equifactor.solvers.learned.best_assignments import best_of, run_members
+
+        self.check_task(task)
+        others = run_members(self.members(), graphs, context)
+        own = super().run(graphs, task, context)
+        return [best_of(graph, own[n], [(text, found[n]) for text, found in others]) for n, graph in enumerate(graphs)]
+
+    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Run:
+        """Return the network before its first step, with a record of its best assignments for MAP."""
+        state = super().init(flat, task, context)
+        if self.keeps_best(task):
+            from equifactor.solvers.learned.best_assignments import BestAssignments
+
+            state.best = BestAssignments(flat)
+        return state
+
+    def _with_steps(self, task: Task, context: SolveContext) -> Self:
+        """Return the solver with `iterations` set; a run that keeps its best assignment makes more steps."""
+        if self.iterations or not self.keeps_best(task):
+            return super()._with_steps(task, context)
+        return dataclasses.replace(self, iterations=max(_MAP_STEPS, self.network(task, context).config.steps))
 
     def states(self, state: Run) -> IntArray:
         """Return the states [V] of the MAP assignment, decoded as the setting `decode` says."""

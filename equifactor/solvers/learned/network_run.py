@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FlatGraph
+    from equifactor.solvers.learned.best_assignments import BestAssignments
     from equifactor.solvers.learned.network import HiddenAxis, Network, NetworkState
     from equifactor.solving.solver import SolveContext
 
@@ -55,6 +56,7 @@ class NetworkRun:
 
     def __init__(self, network: Network, compiled: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> None:
         self.network, self.compiled, self.context = network, compiled, context
+        self.best: BestAssignments | None = None  # For MAP, if the run keeps its best assignments.
         self._last: tuple[Tensor, Tensor] | None = None  # The probabilities after the last watched step.
         self._read: tuple[NetworkState, Tensor] | None = None  # A state and its log beliefs.
         self.flat = compiled.to(context.device, context.dtype)

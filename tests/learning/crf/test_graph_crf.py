@@ -154,6 +154,13 @@ def test_transforms_copies_and_devices() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["decode", "viterbi"])
+def test_names_of_other_packages(name: str) -> None:
+    for crf in (CRF.grid(2, 2, 2), CRF.chain(2)):
+        with pytest.raises(AttributeError, match=rf"CRF has no {name}\. The most probable labels are the method map"):
+            getattr(crf, name)
+
+
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")  # torch.compile does so itself
 def test_it_compiles_as_a_whole() -> None:
     crf = CRF.pairs(3, [(0, 1), (1, 2), (2, 0)], 2)

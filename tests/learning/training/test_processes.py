@@ -40,7 +40,7 @@ def torchrun(folder: Path, *args: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def ended(run: subprocess.Popen[str], seconds: float = 120.0) -> tuple[int, str, str]:
+def ended(run: subprocess.Popen[str], seconds: float = 600.0) -> tuple[int, str, str]:
     """Return status and texts of a run that ends by itself; kill a run that hangs, with all of its processes."""
     try:
         out, err = run.communicate(timeout=seconds)

@@ -366,7 +366,7 @@ def test_two_processes_agree_with_one(tmp_path) -> None:
         str(two),
     ]
     for command in (plain, several):
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr[-2000:]
     for a, b in zip(weights_of(load_model(one)[0]), weights_of(load_model(two)[0]), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-7)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_eliminate import random_model
+from test_eliminate import check, random_model
 
-from equifactor import FactorGraph, Status, Task, solve
+from equifactor import FactorGraph, solve
 from equifactor.base.clock import Clock
 from equifactor.base.errors import SolveError
 from equifactor.generators import ising_grid, random_graph
@@ -25,21 +25,6 @@ GRAPHS = contract_graphs()
 def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every question is answered without kernels, where that is possible."""
     monkeypatch.setenv("EQUIFACTOR_PLAIN", "1")
-
-
-def check(graph: FactorGraph, solver: str = "exact") -> None:
-    """Compare all answers of a graph with enumeration."""
-    for task in Task:
-        got, want = solve(graph, task, solver), solve(graph, task, "brute")
-        assert got.status is want.status
-        if want.status is Status.ZERO_PROBABILITY:
-            continue
-        if task is Task.MAP:
-            assert got.log_score == pytest.approx(want.log_score, rel=1e-12, abs=1e-9)
-            continue
-        assert got.log_z == pytest.approx(want.log_z, rel=1e-12, abs=1e-9)
-        if task is Task.MAR:
-            np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -75,7 +75,7 @@ class NativeLoops:
         return 0.5 * index.share * total, index.mean * np.bincount(index.state, delta, num_states)
 
     def _around(self, cavity: FloatArray) -> FloatArray:
-        """Return [S_L] what each loop says to its corners, up to a constant per corner."""
+        """Return [S_L] the messages of each loop to its corners, up to a constant per corner."""
         if self.linear is not None:
             given = cavity.copy()
             self._gauge(given)

@@ -17,6 +17,7 @@ from equifactor.solvers.messages.bp_engine import BpPart, BpSettings
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph import FlatGraph
+    from equifactor.solvers.learned.best_assignments import BestAssignments
     from equifactor.solvers.messages.bp_engine import BpAnswers
     from equifactor.solving.solver import SolveContext
 
@@ -36,6 +37,7 @@ class NativeRun:
 
     def __init__(self, network: Any, compiled: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> None:
         self.network, self.compiled, self.context = network, compiled, context
+        self.best: BestAssignments | None = None  # For MAP, if the run keeps its best assignments.
         if hasattr(network.config, "card"):
             check_cardinality(compiled, network.config.name, network.config.card)
         self._read: list[tuple[Any, FloatArray]] = []  # States and their log beliefs.
@@ -187,7 +189,7 @@ class NativeRun:
         return np.minimum(bound, upper_bound_of(self.compiled, ascent.messages))
 
     def _answers(self, messages: FloatArray) -> BpAnswers:
-        """Return what the formulae of belief propagation give for messages; plain NumPy until kernels are loaded."""
+        """Return the answers of belief propagation for messages, in plain NumPy until kernels are loaded."""
         flat, is_max = self.compiled, self.wiring.is_max
         seconds = plain_engine.plain_bp_seconds(flat, 1)
         if plain_engine.applies_to(flat) and plain_is_better(seconds, 0.3 * seconds, "messages"):

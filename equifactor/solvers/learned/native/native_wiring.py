@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
 
 _LOWEST = -float(np.finfo(np.float32).max)  # Stands for the largest of some logs if all of them are -inf.
-_ROUNDS = 8  # Sums over the first 8 edges of a variable are additions of whole rows. Half or twice: CPU within 1 %.
+# Sums over the first 8 edges of a variable are additions of whole rows. Half or twice: CPU within 1 %. Compared
+# once, by hand.
+_ROUNDS = 8
 
 
 class Rows(NamedTuple):

@@ -1,0 +1,103 @@
+"""How far the marginals of a network may leave those of belief propagation, graph by graph.
+
+BP errs because it counts evidence around loops repeatedly. Corrections around triangles and squares show how large this
+error is. On the families of its training a network moves the marginals about as far as these corrections do: 0.6 to 2.4
+times as far on grids. On other families, such as diagnosis or dynamic Bayesian networks, it moves them thousands of
+times as far, and away from the truth. So a network that moves them much further than the corrections is not trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.base.clock import NotCompiledError
+from equifactor.graph.marginals import Marginals
+
+if TYPE_CHECKING:
+    from equifactor.base.status import Task
+    from equifactor.graph import FactorGraph
+    from equifactor.solving.estimate import Estimate
+    from equifactor.solving.solver import IterativeSolver, SolveContext
+
+# A network is trusted that moves the marginals up to this number of times as far as loop corrections. Its error over
+# that of BP, as a geometric mean over 17 families, is .560 with 1, .566 with 1.5, .573 with 2 and .579 with 3 on the
+# half of the graphs that it was chosen on, and .578, .580, .576 and .576 on the other half. With 2, CSP is worse than
+# BP; with 1, most answers on grids would be scaled down.
+_TRUSTED = 1.5
+_ROUNDING = 1e-6  # Mean total variation that single precision can cause.
+
+
+def within_trust(
+    own: list[Estimate], bp: IterativeSolver[Any], loops: IterativeSolver[Any],
+    graphs: Sequence[FactorGraph], task: Task, context: SolveContext, steps: int,
+) -> list[Estimate]:  # fmt: skip
+    """Return the estimates of a network, moved towards those of loop-corrected BP where they are not trusted.
+
+    Most networks are trusted after a first look at BP and its corrections after as many steps as the network made. Only
+    for the other graphs both run until they settle. If the time is up, estimates are returned as they are.
+
+    Args:
+        own: the estimates of the network.
+        bp: belief propagation.
+        loops: belief propagation with loop corrections.
+        graphs: the graphs.
+        task: MAR or PR.
+        context: the context of the run.
+        steps: the iterations of the first look.
+    """
+    found = list(own)
+    chosen = [n for n, estimate in enumerate(own) if estimate.marginals is not None]
+    for iterations in (steps, max(bp.iterations, steps)):
+        if not chosen or context.clock.stopped:
+            return found
+        some = [graphs[n] for n in chosen]
+        quiet = replace(context, progress=None)
+        try:
+            plain, better = (replace(solver, iterations=iterations).run(some, task, quiet) for solver in (bp, loops))
+        except NotCompiledError:
+            return found
+        trust = [_trust(own[n], a, b) for n, a, b in zip(chosen, plain, better, strict=True)]
+        if iterations > steps:
+            for n, base, share in zip(chosen, better, trust, strict=True):
+                found[n] = _between(base, own[n], share)
+        chosen = [n for n, share in zip(chosen, trust, strict=True) if share < 1.0]
+    return found
+
+
+def _trust(own: Estimate, bp: Estimate, loops: Estimate) -> float:
+    """Return the share of its way from BP that a network may go; 1 if it is trusted, or if there is no comparison."""
+    if bp.marginals is None or loops.marginals is None or own.marginals is None:
+        return 1.0
+    corrected = _distance(bp.marginals, loops.marginals)
+    moved = _distance(bp.marginals, own.marginals)
+    if moved <= _TRUSTED * corrected + _ROUNDING:
+        return 1.0
+    return corrected / moved
+
+
+def _distance(p: Marginals, q: Marginals) -> float:
+    """Return the mean total variation over the variables."""
+    return 0.5 * float(np.abs(p.values - q.values).sum()) / max(1, len(p))
+
+
+def _between(base: Estimate, own: Estimate, share: float) -> Estimate:
+    """Return the estimate of the network, moved so that it has gone `share` of the way from loop-corrected BP."""
+    if share == 1.0 or base.marginals is None or own.marginals is None:
+        return own
+    values = base.marginals.values + share * (own.marginals.values - base.marginals.values)
+    log_z = own.log_z
+    if log_z is not None and base.log_z is not None:
+        log_z = base.log_z + share * (log_z - base.log_z)
+    message = (
+        f"The network moved the marginals {1 / share:.2g} times as far from BP as loop corrections do"
+        if share > 1e-3
+        else "The network moved the marginals, but loop corrections to BP do not"
+    )
+    return replace(
+        own, marginals=Marginals(values, own.marginals.ptr), log_z=log_z, stats={**own.stats, "trust": share},
+        message=f"{own.message} {message}, so it was scaled down.".strip(),
+    )  # fmt: skip

@@ -1,0 +1,31 @@
+"""The front of error against time: how rows become curves and ratios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks._front_families import limits_from, regular
+from benchmarks.front import curves, ratios
+
+
+def _row(solver: str, limit: float, error: float, seconds: float) -> dict[str, Any]:
+    return {"graph": "0", "solver": solver, "limit": limit, "error": error, "seconds": seconds, "nothing": 1.0}
+
+
+def test_late_answers_count_as_no_answer_and_early_ones_stay() -> None:
+    rows = [_row("bp", 0.01, 0.2, 0.001), _row("fe-net", 0.01, 0.1, 0.5), _row("fe-net", 1.0, 0.1, 0.5)]
+    rows += [_row("auto", 0.01, 0.4, 0.01), _row("auto", 1.0, 0.1, 1.0)]
+    of = curves(rows, ["0"], [0.01, 1.0])
+    np.testing.assert_allclose(of["bp"], [0.2, 0.2])
+    np.testing.assert_allclose(of["fe-net"], [1.0, 0.1])
+    ratio, best = ratios(of)
+    np.testing.assert_allclose(ratio, [2.0, 1.0], rtol=1e-3)
+    assert best == ["bp", "fe-net"]
+
+
+def test_limits_and_regular_graphs() -> None:
+    assert limits_from(0.003, 20.0) == [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 20.0]
+    graph = regular(0, 20, 3, 1.0)
+    assert graph.num_factors == 20 + 30
