@@ -4,6 +4,9 @@ BP errs because it counts evidence around loops repeatedly. Corrections around t
 error is. On the families of its training a network moves the marginals about as far as these corrections do: 0.6 to 2.4
 times as far on grids. On other families, such as diagnosis or dynamic Bayesian networks, it moves them thousands of
 times as far, and away from the truth. So a network that moves them much further than the corrections is not trusted.
+
+If BP does not converge, its last iterate is one of many, and so are those of other dampings. There the mean of the
+network and of several runs of BP is better than most of them: each is certain of other variables.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.clock import NotCompiledError
+from equifactor.base.status import Status
 from equifactor.graph.marginals import Marginals
 
 if TYPE_CHECKING:
@@ -29,16 +33,22 @@ if TYPE_CHECKING:
 # BP; with 1, most answers on grids would be scaled down.
 _TRUSTED = 1.5
 _ROUNDING = 1e-6  # Mean total variation that single precision can cause.
+# A damping and a number of iterations with which BP stays near its start. It is one of the runs of the mean if BP does
+# not converge. On public models at even and odd places, the mean has a KL of .073 and .046 on Promedus and of .027 and
+# .021 on linkage; without this run .064 and .035, and .041 and .064.
+_DAMPED = 0.9
+_DAMPED_ITERATIONS = 50
 
 
 def within_trust(
     own: list[Estimate], bp: IterativeSolver[Any], loops: IterativeSolver[Any],
     graphs: Sequence[FactorGraph], task: Task, context: SolveContext, steps: int,
 ) -> list[Estimate]:  # fmt: skip
-    """Return the estimates of a network, moved towards those of loop-corrected BP where they are not trusted.
+    """Return the estimates of a network, moved towards those of BP where they are not trusted.
 
     Most networks are trusted after a first look at BP and its corrections after as many steps as the network made. Only
-    for the other graphs both run until they settle. If the time is up, estimates are returned as they are.
+    for the other graphs both run until they settle. Where BP settles, the network is scaled down. Where it does not,
+    the mean of the network and of three runs of BP is returned. If the time is up, estimates are returned as they are.
 
     Args:
         own: the estimates of the network.
@@ -64,8 +74,30 @@ def within_trust(
         if iterations > steps:
             for n, base, share in zip(chosen, better, trust, strict=True):
                 found[n] = _between(base, own[n], share)
+            restless = [k for k, run in enumerate(plain) if trust[k] < 1.0 and run.status is not Status.CONVERGED]
+            more: dict[int, list[Estimate]] = {k: [plain[k], better[k]] for k in restless}
+            if restless and not context.clock.stopped:
+                damped: IterativeSolver[Any] = replace(bp, damping=_DAMPED, iterations=_DAMPED_ITERATIONS)  # type: ignore[call-arg]
+                for k, run in zip(restless, damped.run([some[k] for k in restless], task, quiet), strict=True):
+                    more[k].append(run)
+            for k, others in more.items():
+                found[chosen[k]] = _mean(own[chosen[k]], others)
         chosen = [n for n, share in zip(chosen, trust, strict=True) if share < 1.0]
     return found
+
+
+def _mean(own: Estimate, others: Sequence[Estimate]) -> Estimate:
+    """Return the estimate of the network with the mean of its marginals and ln Z and those of other runs."""
+    runs = [own, *(other for other in others if other.marginals is not None)]
+    values = np.mean([run.marginals.values for run in runs if run.marginals is not None], axis=0)
+    log_z = [run.log_z for run in runs if run.log_z is not None and np.isfinite(run.log_z)]
+    assert own.marginals is not None
+    return replace(
+        own, marginals=Marginals(values, own.marginals.ptr), log_z=float(np.mean(log_z)) if log_z else own.log_z,
+        stats={**own.stats, "trust": 1 / len(runs)},
+        message=f"{own.message} BP did not converge, so the mean of the network and of {len(runs) - 1} runs of BP is "
+        "returned.".strip(),
+    )  # fmt: skip
 
 
 def _trust(own: Estimate, bp: Estimate, loops: Estimate) -> float:
