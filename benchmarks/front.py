@@ -38,7 +38,8 @@ _UNIFORM = 1e-6  # The share of the uniform distribution in each answer.
 _FLOOR = 1e-5  # Added to both errors of a ratio: smaller errors do not matter.
 _LATE = 1.25, 0.003  # An answer is late after this many times its limit and this many seconds more.
 _ASKED = 0.003  # Seconds between two system calls for CPU time.
-_WARM_SECONDS = 0.1  # The limit of the run that loads kernels.
+_WARM_SECONDS = 1.0  # The limit of two first runs that load kernels.
+_TWICE = 0.3  # Runs of shorter limits are made twice, and the second one counts: other limits need other kernels.
 _ENDING = (
     "bp",
     "loop-bp",
@@ -109,8 +110,11 @@ def measure(
                 row = known.get((model, solver, limit))
                 if row is None:
                     if solver not in warm:
-                        run(graph, family.task, solver, _WARM_SECONDS, 0)
+                        for _ in range(2):
+                            run(graph, family.task, solver, _WARM_SECONDS, 0)
                         warm.add(solver)
+                    if limit < _TWICE:
+                        run(graph, family.task, solver, limit, n)
                     result, seconds = run(graph, family.task, solver, limit, n)
                     status = "none" if result is None else result.status.value
                     error = error_of(result, family, graph, truth)

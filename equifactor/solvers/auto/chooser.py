@@ -44,8 +44,7 @@ _FEW_ENTRIES = 2**22
 # The share of the time for search on structured factors, if search on tables follows. Halved: gap within 50 %; doubled:
 # gap +110 % (standard error 27).
 _NATIVE_SHARE = 0.4
-# The share of the time for message passing and the network before slower solvers, and for a possible assignment of a
-# formula or its refutation. Halved or doubled: error within 10 %.
+# The share of the time for a possible assignment of a formula or its refutation. Halved or doubled: error within 10 %.
 _FIRST_SHARE = 0.3
 SEARCH = "search"  # The family of kernels of the portfolio for MAP.
 # Reference seconds that exact may take if there is no deadline: a minute, for which people still wait.
@@ -163,10 +162,9 @@ class Auto(Solver):
 
         Sums over cutsets come first, then message passing and the network, then a ladder of solvers for each graph.
         """
-        from equifactor.solvers.auto.ladder_answers import LadderAnswer
         from equifactor.solvers.auto.possibility import with_possibility
         from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
-        from equifactor.solvers.auto.sum_portfolio import estimates
+        from equifactor.solvers.auto.sum_portfolio import first_answers, seconds_for_first
 
         clock, count = context.clock, len(graphs)
         begin, seconds = clock.seconds, self.seconds if clock.time_limit is None else clock.left
@@ -182,13 +180,13 @@ class Auto(Solver):
         for k, n in enumerate(rest):
             answers[n], scores[n] = self._possible(graphs[n], reasons[n], share_of_time(context, len(rest) - k, end))
         rest = [n for n in rest if answers[n] is None]
-        before = clock.seconds
-        first = replace(context, clock=Clock(_FIRST_SHARE * max(0.0, end - before), whole=clock))
-        found = estimates([graphs[n] for n in rest], task, first) if rest else []
-        each = (clock.seconds - before) / max(1, len(rest))
-        for k, (n, (estimate, solver)) in enumerate(zip(rest, found, strict=True)):
+        asked = [graphs[n] for n in rest]
+        first = Clock(seconds_for_first(asked, task, context, max(0.0, end - clock.seconds)), whole=clock)
+        found = first_answers(asked, task, replace(context, clock=first)) if rest else []
+        for k, (n, quick) in enumerate(zip(rest, found, strict=True)):
             ladders[n].context = share_of_time(context, len(rest) - k, end)
-            ladders[n].answers.insert(0, LadderAnswer(solver, estimate, each))
+            ladders[n].answers = quick + ladders[n].answers
+            estimate = quick[0].estimate
             if estimate.status is not Status.ZERO_PROBABILITY:
                 estimate = ladders[n].run()
             if estimate.status not in (Status.EXACT, Status.ZERO_PROBABILITY):

@@ -38,6 +38,10 @@ _CORRELATION = 0.5
 # R-hat of chains up to which another answer may correct an error of ln Z above `_MEASURED_LOG_Z`. Halved or doubled:
 # the same answers.
 _NEARLY_MIXED = 1.2
+# A sampler is left out if its R-hat exceeds 1 by more than this many times as much as that of another sampler: the
+# standard errors of chains that have not mixed are too small.
+_WORSE_MIXED = 2.0
+_STUCK = 1.5  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
 
 
 @dataclass(frozen=True)
@@ -63,10 +67,10 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
     if not usable:
         return answers[-1].estimate, str(answers[-1].solver), ""
     log_z = _log_z(answers)[0]
-    sampled = _together([a for a in usable if a.estimate.standard_errors is not None])
+    sampled = _together([a for a in usable if a.estimate.standard_errors is not None and not _is_stuck(a)])
     others = [a for a in usable if a.estimate.standard_errors is None]
     if sampled is None:
-        best = max(others, key=_trust)
+        best = _best_unjudged(others or usable)
         return replace(best.estimate, **log_z), str(best.solver), ""
     s, se = _values(sampled.estimate.marginals), _values(sampled.estimate.standard_errors)
     S = float(np.mean(se**2)) if len(se) else 0.0
@@ -74,7 +78,7 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
         return replace(sampled.estimate, **log_z), str(sampled.solver), ""
     distance = [float(np.mean((_values(a.estimate.marginals) - s) ** 2)) for a in others]
     n = int(np.argmin(distance))
-    agree = float(sampled.estimate.stats.get("max_r_hat", 1.0)) < R_HAT_LIMIT
+    agree = _r_hat(sampled) < R_HAT_LIMIT
     q, Q = others[n], _squared_error(distance[n], S, _LEAST_SHARE if agree else _UNSURE_SHARE)
     S = min(S, distance[n])  # The two errors together make up the distance.
     weight = Q / (Q + S)  # The weight of the sampler.
@@ -120,7 +124,7 @@ def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswe
     if not usable:
         return {"log_z": None, "log_z_error": None, **bounds}, answers[-1], str(answers[-1].solver), ""
     samplers = [a for a in usable if a.estimate.log_z_error is not None]
-    best = max(usable, key=_trust)
+    best = _best_unjudged(usable)
     log_z, error, name = _number(best.estimate.log_z), best.estimate.log_z_error, str(best.solver)
     if samplers:
         best = min(samplers, key=lambda a: _number(a.estimate.log_z_error))
@@ -171,7 +175,12 @@ def _squared_error(distance: float, sampled: float, least: float) -> float:
 
 
 def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
-    """Return several samplers as one, each weighted by one over its squared error; None for an empty list."""
+    """Return several samplers as one, each weighted by one over its squared error; None for an empty list.
+
+    Samplers whose chains have mixed much worse than those of another are left out.
+    """
+    least = min((_r_hat(a) for a in samplers), default=1.0)
+    samplers = [a for a in samplers if _r_hat(a) <= max(R_HAT_LIMIT, 1.0 + _WORSE_MIXED * (least - 1.0))]
     if len(samplers) < 2:
         return samplers[0] if samplers else None
     errors = np.stack([_values(a.estimate.standard_errors) for a in samplers])
@@ -183,6 +192,16 @@ def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
     together = np.sqrt((weight**2) @ errors**2)
     estimate = replace(best.estimate, marginals=Marginals(values, ptr), standard_errors=Marginals(together, ptr))
     return LadderAnswer(best.solver, estimate, best.seconds)
+
+
+def _r_hat(answer: LadderAnswer) -> float:
+    """Return the largest R-hat of the chains of a sampler; 1 for a sampler without chains."""
+    return float(answer.estimate.stats.get("max_r_hat", 1.0))
+
+
+def _is_stuck(answer: LadderAnswer) -> bool:
+    """Return whether the chains of single-variable sampling are too far apart to judge other answers."""
+    return answer.solver.name == "gibbs" and _r_hat(answer) > _STUCK
 
 
 def _mixed_name(weight: float, sampled: LadderAnswer, other: LadderAnswer) -> str:
@@ -201,8 +220,16 @@ def _number(value: float | None) -> float:
     return value
 
 
-def _trust(answer: LadderAnswer) -> tuple[bool, int]:
-    """Return the rank of an answer that no sampler has judged: finite answers first, then by the method."""
-    order = ("mini-buckets", "bp", "fe-net", "regions", "blocks")
-    finite = answer.estimate.status is not Status.NON_FINITE
-    return finite, order.index(answer.solver.name) if answer.solver.name in order else -1
+def _best_unjudged(answers: Sequence[LadderAnswer]) -> LadderAnswer:
+    """Return the best of some answers that no sampler has judged: finite answers first, then by the method.
+
+    Regions correct a fixed point of BP. Where BP has none, as on frustrated grids, the network is better.
+    """
+    settled = any(a.solver.name == "bp" and a.estimate.status is Status.CONVERGED for a in answers)
+    order = ("mini-buckets", "bp", *(("fe-net", "regions") if settled else ("regions", "fe-net")), "gibbs", "blocks")
+
+    def trust(answer: LadderAnswer) -> tuple[bool, int]:
+        finite = answer.estimate.status is not Status.NON_FINITE
+        return finite, order.index(answer.solver.name) if answer.solver.name in order else -1
+
+    return max(answers, key=trust)

@@ -40,6 +40,10 @@ _TREE_SHARE = 0.9
 # A solver is not started with less time than this. Halved or doubled: error within 10 % with 0.3 s; doubled with 0.1 s:
 # error +290 %.
 _LEAST_SECONDS = 0.05
+_LEAST_GIBBS = 0.004  # Single-variable sampling is not started with less time than this.
+_GIBBS_SHARE = 0.25  # The share of the time left for single-variable sampling before that of blocks.
+_SECOND_GIBBS_SHARE = 0.7  # The share of the time left for single-variable sampling if there is no time for blocks.
+_MOST_DRAWS = 10**5  # Draws of each chain of single-variable sampling at most: the time ends first.
 _STREAM = 7919  # The distance of the seeds of samplers that run side by side: a prime, so that seeds do not meet.
 
 
@@ -145,6 +149,7 @@ class SumLadder:
         from equifactor.solvers.messages.meanfield import MeanField
         from equifactor.solvers.messages.trw import TreeReweighted
         from equifactor.solvers.regions.bounded_regions import Regions
+        from equifactor.solvers.sampling.gibbs import Gibbs
 
         if isinstance(self.form, Refusal):
             if self.task is Task.PR:
@@ -157,9 +162,14 @@ class SumLadder:
         found = yield self._step(regions, _REGION_SHARE)
         if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
             return
+        if self.task is Task.MAR:
+            yield self._step(Gibbs(samples=_MOST_DRAWS), _GIBBS_SHARE, _LEAST_GIBBS)
         sampled = yield self._step(self._sampler(), 1.0)
-        if isinstance(sampled, LadderAnswer) and sampled.estimate.marginals is None and sampled.estimate.log_z is None:
-            yield self._step(regions, 1.0)  # The sampler had too little time, or found nothing to start from.
+        if isinstance(sampled, Refusal) or (sampled.estimate.marginals is None and sampled.estimate.log_z is None):
+            # The sampler had too little time, or found nothing to start from.
+            if self.task is Task.MAR:
+                yield self._step(Gibbs(samples=_MOST_DRAWS), _SECOND_GIBBS_SHARE, _LEAST_GIBBS)
+            yield self._step(regions, 1.0)
 
     @property
     def _tables(self) -> float:
@@ -171,7 +181,7 @@ class SumLadder:
 
         return BlockSampling(memory_limit=self._tables, enumerate=False)
 
-    def _step(self, solver: Solver, share: float) -> Step[LadderAnswer]:
+    def _step(self, solver: Solver, share: float, least: float = _LEAST_SECONDS) -> Step[LadderAnswer]:
         def run() -> LadderAnswer | Refusal:
             if not can_compile(self.context.clock, share, solver.name):
                 self.unready.append(solver.name)
@@ -180,7 +190,7 @@ class SumLadder:
             self.answers.append(answer)
             return answer
 
-        return Step(run=run, work=_LEAST_SECONDS, share=share)
+        return Step(run=run, work=least, share=share)
 
     def _run_solver(self, solver: Solver, share: float, stream: int = 0) -> LadderAnswer:
         """Run a solver in a share of the time left. Samplers side by side have different streams of random numbers."""

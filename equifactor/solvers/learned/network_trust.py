@@ -61,17 +61,20 @@ def within_trust(
     """
     found = list(own)
     chosen = [n for n, estimate in enumerate(own) if estimate.marginals is not None]
-    for iterations in (steps, max(bp.iterations, steps)):
+    for first_look in (True, False):
         if not chosen or context.clock.stopped:
             return found
         some = [graphs[n] for n in chosen]
         quiet = replace(context, progress=None)
         try:
-            plain, better = (replace(solver, iterations=iterations).run(some, task, quiet) for solver in (bp, loops))
+            plain, better = (
+                (replace(solver, iterations=steps) if first_look else solver).run(some, task, quiet)
+                for solver in (bp, loops)
+            )
         except NotCompiledError:
             return found
         trust = [_trust(own[n], a, b) for n, a, b in zip(chosen, plain, better, strict=True)]
-        if iterations > steps:
+        if not first_look:
             for n, base, share in zip(chosen, better, trust, strict=True):
                 found[n] = _between(base, own[n], share)
             restless = [k for k, run in enumerate(plain) if trust[k] < 1.0 and run.status is not Status.CONVERGED]

@@ -1,4 +1,4 @@
-"""The first answers of `auto` for marginals if exact does not fit: BP if it settles, otherwise the network."""
+"""The first answers of `auto` for marginals if exact does not fit: BP, and the network if there is time for it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from equifactor.base.clock import Clock
 from equifactor.base.status import Status
 from equifactor.generators import ising_grid
 from equifactor.solvers.auto import sum_portfolio
+from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_marginals
 from equifactor.solving.estimate import Estimate
-from equifactor.solving.solver import SolveContext, Solver
+from equifactor.solving.solver import SolveContext
 
 WEAK = ising_grid(6, 6, coupling_std=0.3, seed=1)
 STRONG = ising_grid(6, 6, coupling_std=5.0, field_std=0.5, seed=3)  # frustrated, so that BP oscillates
@@ -26,79 +27,110 @@ def _quick(
     task: str = "MAR",
     time_limit: float | None = None,
     dtype: Literal["float32", "float64"] = "float64",
-) -> list[tuple[Estimate, Solver]]:
-    return sum_portfolio.estimates(graphs, Task(task), SolveContext(clock=Clock(time_limit), dtype=dtype))
+) -> list[list[LadderAnswer]]:
+    return sum_portfolio.first_answers(graphs, Task(task), SolveContext(clock=Clock(time_limit), dtype=dtype))
 
 
-def test_bp_where_it_settles() -> None:
-    [(estimate, chosen)] = _quick([WEAK])
-    assert estimate.status is Status.CONVERGED
-    assert chosen.name == "bp"
+def _names(answers: list[LadderAnswer]) -> list[str]:
+    return [answer.solver.name for answer in answers]
 
 
-def test_the_network_where_bp_does_not_settle() -> None:
+def test_bp_and_the_network() -> None:
     exact = solve(STRONG, "MAR", "exact").marginals
-    [(estimate, chosen)], bp = _quick([STRONG]), solve(STRONG, "MAR", sum_portfolio.bp_tries()[0])
+    [answers], bp = _quick([STRONG]), solve(STRONG, "MAR", sum_portfolio.bp_tries()[0])
     assert bp.status is Status.ITERATION_LIMIT
-    assert chosen.name == "fe-net"
+    assert _names(answers) == ["bp", "fe-net"]
+    estimate, chosen, _ = best_marginals(answers)
+    assert chosen == "fe-net"
     assert metrics.kl(exact, estimate.marginals) < 0.5 * metrics.kl(exact, bp.marginals)
+
+
+def test_ln_z_is_that_of_bp() -> None:
+    [[bp, network]], [[log_z]] = _quick([STRONG]), _quick([STRONG], "PR")
+    assert network.estimate.log_z is None
+    assert bp.estimate.log_z == log_z.estimate.log_z
+
+
+def test_where_bp_does_not_converge_its_mean_with_a_damped_run_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sum_portfolio, "_more_runs", lambda *_: [])
+    exact = solve(STRONG, "MAR", "exact").marginals
+    runs = [solve(STRONG, "MAR", f"bp(damping={d}, iterations={n})").marginals for d, n in ((0.5, 1000), (0.9, 50))]
+    bp = _quick([STRONG])[0][0].estimate
+    assert bp.marginals is not None
+    np.testing.assert_allclose(bp.marginals.values, np.mean([run.values for run in runs], axis=0), atol=1e-9)
+    assert metrics.kl(exact, bp.marginals) < min(metrics.kl(exact, run) for run in runs)
+    assert "0.9" in bp.message
 
 
 @pytest.mark.parametrize("task", ["MAR", "PR"])
 def test_single_precision(task: str) -> None:
-    [(estimate, _)] = _quick([WEAK], task, dtype="float32")  # residual schedules need double precision
-    assert estimate.status is Status.CONVERGED
-    assert estimate.log_z == pytest.approx(_quick([WEAK], task)[0][0].log_z, rel=1e-4)
+    bp = _quick([WEAK], task, dtype="float32")[0][0].estimate  # residual schedules need double precision
+    assert bp.status is Status.CONVERGED
+    assert bp.log_z == pytest.approx(_quick([WEAK], task)[0][0].estimate.log_z, rel=1e-4)
 
 
 def test_a_batch_takes_each_graph_by_itself() -> None:
     found = _quick([WEAK, STRONG, WEAK])
-    assert [chosen.name for _, chosen in found] == ["bp", "fe-net", "bp"]
+    assert [_names(answers) for answers in found] == [["bp", "fe-net"]] * 3
     alone = solve(STRONG, "MAR", "fe-net").marginals
-    np.testing.assert_allclose(found[1][0].marginals.values, alone.values, rtol=0, atol=1e-9)
-
-
-def test_the_network_where_beliefs_of_bp_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
-    from equifactor.solvers.messages.bp import BeliefPropagation
-
-    run = BeliefPropagation.run
-
-    def vanishing(self, graphs, task, settings):
-        return [replace(e, stats={**e.stats, "vanished": 3}) for e in run(self, graphs, task, settings)]
-
-    monkeypatch.setattr(BeliefPropagation, "run", vanishing)
-    assert _quick([WEAK])[0][1].name == "fe-net"
-
-
-def test_ln_z_stays_that_of_bp() -> None:
-    [(marginals, _)], [(log_z, chosen)] = _quick([STRONG]), _quick([STRONG], "PR")
-    assert marginals.log_z == log_z.log_z
-    assert chosen.name == "bp"
+    marginals = found[1][1].estimate.marginals
+    assert marginals is not None
+    np.testing.assert_allclose(marginals.values, alone.values, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("late", [Status.TIME_LIMIT, Status.INTERRUPTED])
-def test_an_answer_cut_short_is_not_preferred_but_told(late: Status, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("steps", [7, 8])
+def test_a_network_counts_after_half_of_its_steps(late: Status, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from equifactor.solvers.learned.learned_solver import NeuralSolver
 
-    def cut(self, graphs, task, run):
-        monkeypatch.setattr(Clock, "status", property(lambda _: late))
-        return [Estimate(status=late)] * len(graphs)
+    run = NeuralSolver.run
+
+    def cut(self, graphs, task, context):
+        return [replace(e, status=late, iterations=steps) for e in run(self, graphs, task, context)]
 
     monkeypatch.setattr(NeuralSolver, "run", cut)
-    [(estimate, chosen)] = _quick([STRONG])
-    assert chosen.name == "bp"
-    assert estimate.marginals is not None
-    assert estimate.status is late
+    assert _names(_quick([STRONG])[0]) == (["bp", "fe-net"] if steps == 8 else ["bp"])
+
+
+def test_a_network_without_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equifactor.solvers.learned.learned_solver import NeuralSolver
+
+    monkeypatch.setattr(NeuralSolver, "run", lambda self, graphs, *_: [Estimate(status=Status.TIME_LIMIT)])
+    [answers] = _quick([STRONG])
+    assert _names(answers) == ["bp"]
+    assert answers[0].estimate.marginals is not None
 
 
 def test_too_large_for_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sum_portfolio, "_MEMORY", 1000)
-    assert _quick([STRONG])[0][1].name == "bp"
+    assert _names(_quick([STRONG])[0]) == ["bp"]
 
 
 def test_the_network_does_not_run_when_little_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     from equifactor.solvers.learned.learned_solver import NeuralSolver
 
     monkeypatch.setattr(NeuralSolver, "run", lambda *_: pytest.fail("the network ran"))
-    monkeypatch.setattr(Clock, "left", property(lambda _: 1e-4))
-    assert _quick([STRONG], time_limit=100)[0][1].name == "bp"
+    monkeypatch.setattr(Clock, "left", property(lambda _: 1e-5))
+    assert _names(_quick([STRONG], time_limit=100)[0]) == ["bp"]
+
+
+def test_a_network_gets_more_of_a_short_time() -> None:
+    context = SolveContext(clock=Clock(100.0))
+    large = [ising_grid(30, 30, seed=0)]
+    first, later = (sum_portfolio.seconds_for_first(large, Task.MAR, context, left) / left for left in (0.03, 10.0))
+    assert first == pytest.approx(0.8)
+    assert later == pytest.approx(0.3)
+    assert sum_portfolio.seconds_for_first(large, Task.PR, context, 0.03) == pytest.approx(0.009)
+
+
+@pytest.mark.parametrize(("settled", "chosen"), [(True, "regions"), (False, "fe-net")])
+def test_regions_are_preferred_where_bp_settles(settled: bool, chosen: str) -> None:
+    from equifactor.solving.registry import parse_solver
+
+    marginals = solve(WEAK, "MAR", "bp").marginals
+    status = Status.CONVERGED if settled else Status.ITERATION_LIMIT
+    answers = [
+        LadderAnswer(parse_solver(name), Estimate(status=status, marginals=marginals), 0.1)
+        for name in ("bp", "fe-net", "regions")
+    ]
+    assert best_marginals(answers)[1] == chosen
