@@ -65,7 +65,7 @@ class Seconds:
     LAYER_ENTRY: Final = 1e-8  # For a cluster entry, in an iteration of an upper bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
     NETWORK_STATE: Final = 3e-6  # For an edge state, in all steps of `fe-net` together, on a CPU.
-    NETWORK_LOOPS: Final = 1.5e-7  # For the cube of the degree of a variable, to find the short loops of a model.
+    NETWORK_LOOPS: Final = 1e-7  # For the cube of the degree of a variable, to find the short loops of a model.
     PLAIN_CLUSTER_BOTH: Final = 5e-5  # In plain NumPy: for a cluster of an elimination that gives marginals.
     PLAIN_CLUSTER_UP: Final = 3e-5  # In plain NumPy: for a cluster of an elimination that gives ln Z or MAP.
     PLAIN_BOTH: Final = 1.8e-8  # In plain NumPy: for a table entry, with marginals; on the slowest of ten models.

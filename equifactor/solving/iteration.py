@@ -79,7 +79,8 @@ class Iteration(Generic[State]):
             if self.each >= clock.left + _LATE_SECONDS:
                 self.over = True
                 return
-            count = min(self.look - self.done, max(1, int(CALL_SECONDS / max(self.each, 1e-9))))
+            seconds = min(CALL_SECONDS, part.left)
+            count = min(self.look - self.done, max(1, int(seconds / max(self.each, 1e-9))))
             start = clock.working
             try:
                 residual = self.solver.step(self.state, count)

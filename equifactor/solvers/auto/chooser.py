@@ -160,20 +160,22 @@ class Auto(Solver):
     ) -> list[Estimate]:
         """Return marginals or ln Z of graphs that share the time.
 
-        Sums over cutsets come first, then message passing and the network, then a ladder of solvers for each graph.
+        A run of BP comes first, so that there is an answer. Then come sums over cutsets, more runs of BP and the
+        network, and a ladder of solvers for each graph.
         """
         from equifactor.solvers.auto.possibility import with_possibility
         from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
-        from equifactor.solvers.auto.sum_portfolio import first_answers, seconds_for_first
+        from equifactor.solvers.auto.sum_portfolio import first_answers, quick_answers, seconds_for_first
 
         clock, count = context.clock, len(graphs)
         begin, seconds = clock.seconds, self.seconds if clock.time_limit is None else clock.left
         end, limits = begin + seconds, LadderLimits(self.memory_limit, self.cores)
         answers: list[Estimate | None] = []
         ladders: list[SumLadder] = []
+        quick = quick_answers(graphs, task, replace(context, clock=Clock(seconds, whole=clock)))
         for n in range(count):
-            own = share_of_time(context, count - n, end)
-            ladders.append(SumLadder(graphs[n], forms[n], task, own, limits))
+            part = share_of_time(context, count - n, end)
+            ladders.append(SumLadder(graphs[n], forms[n], task, part, limits))
             answers.append(ladders[n].by_cutset())
         scores = [-math.inf] * count  # The log score of a possible assignment of each graph, if one was looked for.
         rest = [n for n in range(count) if answers[n] is None]
@@ -182,11 +184,11 @@ class Auto(Solver):
         rest = [n for n in rest if answers[n] is None]
         asked = [graphs[n] for n in rest]
         first = Clock(seconds_for_first(asked, task, context, max(0.0, end - clock.seconds)), whole=clock)
-        found = first_answers(asked, task, replace(context, clock=first)) if rest else []
-        for k, (n, quick) in enumerate(zip(rest, found, strict=True)):
+        found = first_answers(asked, [quick[n] for n in rest], task, replace(context, clock=first)) if rest else []
+        for k, (n, own) in enumerate(zip(rest, found, strict=True)):
             ladders[n].context = share_of_time(context, len(rest) - k, end)
-            ladders[n].answers = quick + ladders[n].answers
-            estimate = quick[0].estimate
+            ladders[n].answers = own + ladders[n].answers
+            estimate = own[0].estimate
             if estimate.status is not Status.ZERO_PROBABILITY:
                 estimate = ladders[n].run()
             if estimate.status not in (Status.EXACT, Status.ZERO_PROBABILITY):

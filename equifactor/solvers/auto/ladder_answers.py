@@ -41,7 +41,17 @@ _NEARLY_MIXED = 1.2
 # A sampler is left out if its R-hat exceeds 1 by more than this many times as much as that of another sampler: the
 # standard errors of chains that have not mixed are too small.
 _WORSE_MIXED = 2.0
-_STUCK = 1.5  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
+# A squared distance of up to this many times the squared standard error of a sampler can be chance. Then the squared
+# error of an answer is taken to be at most this many times its squared distance from another answer.
+_BY_CHANCE = 1.5
+_AGREEMENT = 4.0
+# Errors of short single-variable sampling over its standard errors, if its chains have mixed and if they have not. By
+# `benchmarks.coverage`, tuning seeds.
+_MIXED = 1.25
+_UNMIXED = 1.5
+# The factor on the error of ln Z if it comes from BP without a fixed point. By `benchmarks.coverage`, tuning seeds.
+_UNSETTLED_LOG_Z = 3.0
+_STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
 
 
 @dataclass(frozen=True)
@@ -55,40 +65,56 @@ class LadderAnswer:
     def __str__(self) -> str:
         return f"{self.solver.name} {self.seconds:.2g} s"
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the chains of single-variable sampling are too far apart to judge other answers."""
+        return self.solver.name == "gibbs" and _r_hat(self) > _STUCK
+
 
 def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
     """Return the marginals with the smallest error, the text form of their solver, and a sentence about the error.
 
     Let s be the mean of a sampler, with squared standard error S averaged over all entries. Let q be another answer at
     a mean squared distance D from s. As s is right on average, D - S estimates the squared error Q of q. The mix
-    (Q s + S q) / (Q + S) has the squared error QS / (Q + S), which is less than both.
+    (Q s + S q) / (Q + S) has the squared error QS / (Q + S), which is less than both. If BP has settled and D is about
+    S, the squared distance of q from the other answers estimates Q better than a short run of a sampler.
     """
     usable = [a for a in answers if a.estimate.marginals is not None]
     if not usable:
         return answers[-1].estimate, str(answers[-1].solver), ""
     log_z = _log_z(answers)[0]
-    sampled = _together([a for a in usable if a.estimate.standard_errors is not None and not _is_stuck(a)])
+    samplers = [a for a in usable if a.estimate.standard_errors is not None]
+    free = [a for a in samplers if not a.is_stuck]
+    sampled = _together(free or samplers)
     others = [a for a in usable if a.estimate.standard_errors is None]
     if sampled is None:
-        best = _best_unjudged(others or usable)
+        best = _best_unjudged(others)
         return replace(best.estimate, **log_z), str(best.solver), ""
     s, se = _values(sampled.estimate.marginals), _values(sampled.estimate.standard_errors)
+    agree = _r_hat(sampled) < R_HAT_LIMIT
+    if sampled.solver.name == "gibbs":
+        se = (_MIXED if agree else _UNMIXED) * se
     S = float(np.mean(se**2)) if len(se) else 0.0
     if not others or S == 0.0:
         return replace(sampled.estimate, **log_z), str(sampled.solver), ""
     distance = [float(np.mean((_values(a.estimate.marginals) - s) ** 2)) for a in others]
-    n = int(np.argmin(distance))
-    agree = _r_hat(sampled) < R_HAT_LIMIT
+    n = int(np.argmin(distance)) if free else others.index(_best_unjudged(others))
     q, Q = others[n], _squared_error(distance[n], S, _LEAST_SHARE if agree else _UNSURE_SHARE)
+    if free and distance[n] < _BY_CHANCE * S:  # The sampler does not contradict it.
+        Q = min(Q, _AGREEMENT * _disagreement(q, others))
     S = min(S, distance[n])  # The two errors together make up the distance.
-    weight = Q / (Q + S)  # The weight of the sampler.
+    weight = Q / (Q + S) if free else 0.0  # The weight of the sampler. One that is stuck shows the errors alone.
     gap = _values(q.estimate.marginals) - s
     mixed = s + (1.0 - weight) * gap
     errors = np.hypot(weight * se, (1.0 - weight) * errors_by_distance(gap, se))
     ptr = sampled.estimate.marginals.ptr  # type: ignore[union-attr]
     error = math.sqrt(Q * S / (Q + S))
-    if log_z["log_z_error"] is None:  # The error of ln Z is about the sum of those of all variables.
-        log_z["log_z_error"] = None if log_z["log_z"] is None else LOG_Z_SHARE * (len(ptr) - 1) * math.sqrt(Q)
+    if log_z["log_z_error"] is None and log_z["log_z"] is not None:
+        # The error of ln Z is about the sum of those of all variables, for the solver that ln Z comes from.
+        giver = _best_unjudged([a for a in others if a.estimate.log_z is not None] or [q])
+        squared = float(np.mean((_values(giver.estimate.marginals) - mixed) ** 2)) + error**2
+        share = LOG_Z_SHARE if giver.estimate.status is Status.CONVERGED else _UNSETTLED_LOG_Z * LOG_Z_SHARE
+        log_z["log_z_error"] = share * (len(ptr) - 1) * math.sqrt(squared)
     answer = replace(
         sampled.estimate if weight >= 0.5 else q.estimate,
         **log_z,
@@ -194,14 +220,18 @@ def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
     return LadderAnswer(best.solver, estimate, best.seconds)
 
 
+def _disagreement(answer: LadderAnswer, others: Sequence[LadderAnswer]) -> float:
+    """Return the mean squared distance of an answer from the nearest other one, if BP is among them and has settled."""
+    if not any(a.solver.name == "bp" and a.estimate.status is Status.CONVERGED for a in others):
+        return math.inf
+    own = _values(answer.estimate.marginals)
+    rest = [_values(a.estimate.marginals) for a in others if a is not answer]
+    return min((max(1e-18, float(np.mean((own - values) ** 2))) for values in rest), default=math.inf)
+
+
 def _r_hat(answer: LadderAnswer) -> float:
     """Return the largest R-hat of the chains of a sampler; 1 for a sampler without chains."""
     return float(answer.estimate.stats.get("max_r_hat", 1.0))
-
-
-def _is_stuck(answer: LadderAnswer) -> bool:
-    """Return whether the chains of single-variable sampling are too far apart to judge other answers."""
-    return answer.solver.name == "gibbs" and _r_hat(answer) > _STUCK
 
 
 def _mixed_name(weight: float, sampled: LadderAnswer, other: LadderAnswer) -> str:

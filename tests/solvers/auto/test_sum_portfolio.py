@@ -28,7 +28,9 @@ def _quick(
     time_limit: float | None = None,
     dtype: Literal["float32", "float64"] = "float64",
 ) -> list[list[LadderAnswer]]:
-    return sum_portfolio.first_answers(graphs, Task(task), SolveContext(clock=Clock(time_limit), dtype=dtype))
+    context = SolveContext(clock=Clock(time_limit), dtype=dtype)
+    quick = sum_portfolio.quick_answers(graphs, Task(task), context)
+    return sum_portfolio.first_answers(graphs, quick, Task(task), context)
 
 
 def _names(answers: list[LadderAnswer]) -> list[str]:
