@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock, WorkClock
 
 GIB: Final = 2.0**30  # Bytes.
 FLOAT_BYTES: Final = 8  # Bytes of a float64.
@@ -63,6 +63,9 @@ class Seconds:
     LOOP_ORDER: Final = 1.5e-6  # For an edge of a ball or a cavity, to plan its elimination.
     LAYER_BUILD: Final = 5e-6  # For an edge of the model, to build the layers of an upper bound.
     LAYER_ENTRY: Final = 1e-8  # For a cluster entry, in an iteration of an upper bound.
+    MESSAGE_SWEEP: Final = 2e-8  # For a table entry or edge state, in a sweep of `trw` or `meanfield`.
+    SEARCH_ENTRY: Final = 1e-9  # For a table entry that a phase of local search reads.
+    FIELD_BUILD: Final = 3e-6  # For a table entry of the factors around a block, to prepare a block of a lower bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
     NETWORK_STATE: Final = 2e-5  # For an edge state, in all steps of `fe-net` together.
     PLAIN_CLUSTER_BOTH: Final = 5e-5  # In plain NumPy: for a cluster of an elimination that gives marginals.
@@ -125,9 +128,16 @@ def speed_now() -> float:
     return machine_speed() / 2.0 ** round(math.log2(Clock.crowding_of_call()))
 
 
-def planning_work(seconds: float) -> float:
-    """Return the least number of list operations that the planner of elimination orders makes in this many seconds."""
-    return seconds / Seconds.PLANNING * (speed_now() if seconds < math.inf else 1.0)
+def planning_work(seconds: float, speed: float | None = None) -> float:
+    """Return the least number of list operations that the planner of elimination orders makes in this many seconds.
+
+    Args:
+        seconds: the time.
+        speed: reference seconds of work per second; `speed_now` if None.
+    """
+    if seconds == math.inf:
+        return math.inf
+    return seconds / Seconds.PLANNING * (speed_now() if speed is None else speed)
 
 
 class Budget:
@@ -159,9 +169,9 @@ class Budget:
     def speed(self) -> float:
         """Reference seconds of work per second: as this work has shown, otherwise `speed_now`.
 
-        Without a deadline it is 1.
+        Without a deadline it is 1, and by a clock that counts work as well.
         """
-        if self.clock.left == math.inf:
+        if self.clock.left == math.inf or isinstance(self.clock, WorkClock):
             return 1.0
         if self._speed is not None:
             return self._speed

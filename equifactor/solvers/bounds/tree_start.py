@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.kernels.pointers import picked, place_in_row, ptr_of
 from equifactor.solvers.messages.trw import Reweighting, TreeReweighted
 
@@ -52,6 +53,7 @@ class TreeStart:
             # Far from the deadline the number of sweeps does not depend on the clock, so that answers repeat.
             count = min(self._state.sweeps + 1, _MOST_SWEEPS, max(1, int(min(clock.left / max(self._each, 1e-9), 1e9))))
             self._change = float(self._state.sweep(count).max(initial=0.0))
+            clock.spend(Seconds.MESSAGE_SWEEP * (self._flat.num_entries + self._flat.num_edge_states) * count)
             self._each = (clock.seconds - start) / count
             if clock.left < self._each:
                 break

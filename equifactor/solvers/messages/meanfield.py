@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.impossibility import proven_impossible
@@ -86,10 +87,12 @@ class MeanField(GraphSolver):
                 if context.clock.stopped:
                     return q, done, False
                 field.sweep(q, penalty, hard=False)
+                context.clock.spend(field.sweep_work)
                 done += 1
             q = field.cut(q)
         while done < self.iterations and not context.clock.stopped:
             change = field.sweep(q, 0.0, hard=field.has_zeros)
+            context.clock.spend(field.sweep_work)
             done += 1
             if change <= self.tolerance:
                 return q, done, True
@@ -108,6 +111,7 @@ class ProductField:
         from equifactor.solvers.messages.meanfield_kernels import SplitTables
 
         self.flat = flat
+        self.sweep_work = Seconds.MESSAGE_SWEEP * (flat.num_entries + flat.num_edge_states)  # reference seconds
         layout = layout_of(flat)
         self.layout, self.around = plain(layout), plain(slots_around(layout))
         self.kinds = kind_rows_of(flat, None)
