@@ -147,7 +147,7 @@ class ProductField:
         graph = self.flat.graphs[0]
         best, best_score = np.zeros(self.flat.num_vars, np.int64), -np.inf
         for _ in range(10):
-            for states in ascent.candidates():
+            for states in ascent.candidates(clock=clock):
                 score = graph.log_score(self.flat.assignments(states)[0])
                 if score > best_score:
                     best, best_score = states, score
