@@ -26,6 +26,9 @@ LEAST_LOG: Final = -745.0  # The log of the smallest positive float64.
 # Seconds that one call of a kernel aims for: Ctrl-C and deadlines wait for its end. People notice 0.1 s.
 CALL_SECONDS: Final = 0.02
 
+# Seconds after a deadline at which the first answer may be ready: half of what every call may be late.
+GRACE: Final = 0.5
+
 # Sums and eliminations start if their estimate is at most this many times the time left: eliminations of square grids
 # take 0.25 to 0.8 of theirs, and zeros make sums faster. Of 32 sums over cutsets with 0.1 s, 21 have an answer if this
 # is halved, 30 as it is and 32 if it is doubled; the largest errors are then 3e-8, 3e-5 and 6e-3.
@@ -189,6 +192,10 @@ class Budget:
             memory: bytes that the work needs.
         """
         return work <= share * self.left and memory <= self.memory
+
+    def ends_in_time(self, work: float) -> bool:
+        """Return whether work without which there is no answer ends before the deadline, or at most `GRACE` later."""
+        return self.time_for(work) <= self.clock.left + GRACE
 
     def time_for(self, work: float) -> float:
         """Return the seconds that this many reference seconds of work should take here."""

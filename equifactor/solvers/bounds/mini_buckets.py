@@ -97,6 +97,7 @@ class WeightedMiniBuckets(GraphSolver):
         lower = LowerSide(reduced.graph, most_bits, self.iterations, upper.orders, seed, Budget(clock, memory=memory))
         above, below = upper.ladder, lower.ladder
         above.advance()
+        lower.flat = upper.flat
         if upper.best > -math.inf:
             below.advance()
         while not (above.finished and below.finished) and not clock.stopped and upper.best > -math.inf:

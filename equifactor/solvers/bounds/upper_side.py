@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from equifactor.base.budget import Budget
     from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray
-    from equifactor.graph import FactorGraph
+    from equifactor.graph import FactorGraph, FlatGraph
 
 # log2 of the cluster entries in the trial, or room for one variable beside the largest factor. Halved: gap +29 %;
 # doubled: gap +41 %.
@@ -35,6 +36,8 @@ _LEAST_TRIAL = 8
 # The first order is tried if there is time for this many iterations within this share. Halved or doubled: gap within
 # 15 %.
 _LEAST_START = 2, 0.5
+# Reference seconds for an edge, to compile a model and compute a first bound of `trw`: a chain of 10^6 variables.
+_TREE_START = 1e-6
 _PART = 10  # Iterations between two turns of the lower bound. Halved or doubled: gap within 15 %.
 # The share of the time left for the iterations between two turns of the lower bound. Halved or doubled: gap within
 # 15 %.
@@ -81,15 +84,18 @@ class UpperSide:
         self.largest, self.layers = 0, 0
         self.description = "no bound from above"
         self.marginals = np.repeat(1.0 / s.card, s.card)
-        self._trees = TreeStart(graph, seed)
         self.ladder = Ladder(self._steps(), budget)
 
     def _steps(self) -> Steps[float]:
         """Try all orders with the smallest clusters, the two best with larger ones, then the best with growing ones.
 
-        The first step is the bound of `trw`, which is quick and holds even if it is stopped early.
+        The first step is the bound of `trw`, which is quick and holds even if it is stopped early. If there is no time
+        for it, the largest entries of all factors bound ln Z.
         """
         clock = self._budget.clock
+        if not self._budget.ends_in_time(_TREE_START * self._structure.num_edges):
+            yield Step(run=self._sum_of_maxima, required=True)
+            return
         yield Step(run=lambda: self._sweep_trees(clock.part(_TRIAL_SHARE)), required=True)
         tried = yield from self._trial(clock)
         contest, most = 2, self._most_bits
@@ -200,6 +206,25 @@ class UpperSide:
             f"above {self.layers} layers in the order {run.name!r}, clusters of up to {self.largest} entries"
         )
         self.marginals = self._marginals(bound, run.scopes)
+
+    @cached_property
+    def _trees(self) -> TreeStart:
+        return TreeStart(self._graph, self._seed)
+
+    @property
+    def flat(self) -> FlatGraph[np.ndarray] | None:
+        """The compiled graph; None if there was no time for `trw`."""
+        return self._trees.flat if "_trees" in self.__dict__ else None
+
+    def _sum_of_maxima(self) -> float:
+        """Return the bound from the largest entry of each factor, as if all joint states had it."""
+        s = self._structure
+        top = np.maximum.reduceat(self._graph.log_phi, s.table_ptr[:-1]) if s.num_factors else np.zeros(0)
+        logs = np.log(s.card)
+        rounding = 2.0**-52 * (len(top) + len(logs) + 1) * float(np.abs(top[top > -np.inf]).sum() + logs.sum())
+        self.best = float(top.sum() + logs.sum()) + (rounding if np.all(top > -np.inf) else 0.0)
+        self.description = "above the largest entry of each factor"
+        return self.best
 
     def _sweep_trees(self, clock: Clock) -> float:
         """Sweep over the trees of `trw` until the clock stops; return the best bound."""

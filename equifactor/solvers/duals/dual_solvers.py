@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 # Reference seconds for an edge, to lay out messages and compute a first bound: measured on 656,000 clauses.
 _FIRST_BOUND = 7e-7
-_LATE = 0.5  # Seconds after the limit at which the first bound may be ready: half of what every solver may be late.
 # Sweeps before the first decoding after that of the start. Halved or doubled: gap within 30 %, CPU within 20 %.
 _FIRST_DECODING = 10
 # Sweeps from one decoding to the next, at most. One decoding takes as long as 10 to 50 sweeps on grids and random
@@ -188,8 +187,7 @@ def _in_a_hurry(flat: FlatGraph[np.ndarray], context: SolveContext) -> Estimate 
     """Return the best state of each variable by its unary tables if there is no time for messages, otherwise None."""
     from equifactor.factors.message_answers import beliefs
 
-    budget = Budget(context.clock)
-    if budget.time_for(_FIRST_BOUND * flat.num_edges) <= context.clock.left + _LATE:
+    if Budget(context.clock).ends_in_time(_FIRST_BOUND * flat.num_edges):
         return None
     values = np.zeros(flat.num_states)
     for group in flat.groups:

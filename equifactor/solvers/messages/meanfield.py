@@ -52,7 +52,10 @@ class MeanField(GraphSolver):
         """Return the best of several starts."""
         from equifactor.graph import compile
 
-        flat = compile(graph)
+        return self.run_flat(compile(graph), context)
+
+    def run_flat(self, flat: FlatGraph[np.ndarray], context: SolveContext) -> Estimate:
+        """Return the best of several starts on one compiled graph."""
         field = ProductField(flat)
         rng = np.random.default_rng(context.seed)
         best_q, best, best_done, settled = np.zeros(0), -np.inf, 0, False
@@ -64,7 +67,7 @@ class MeanField(GraphSolver):
                 best_q, best, best_done, settled = q, bound, done, converged
         status = Status.CONVERGED if settled else context.clock.status or Status.ITERATION_LIMIT
         found = bool(np.isfinite(best))
-        if not found and proven_impossible(graph, context.clock):
+        if not found and proven_impossible(flat.graphs[0], context.clock):
             return impossible()
         return Estimate(
             status=status if found or not status.solved else Status.ITERATION_LIMIT,
