@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock, WorkClock
 
 GIB: Final = 2.0**30  # Bytes.
 FLOAT_BYTES: Final = 8  # Bytes of a float64.
@@ -25,6 +25,9 @@ LARGEST_LOG: Final = 1e200  # Nats: sums of log entries of this size cannot over
 LEAST_LOG: Final = -745.0  # The log of the smallest positive float64.
 # Seconds that one call of a kernel aims for: Ctrl-C and deadlines wait for its end. People notice 0.1 s.
 CALL_SECONDS: Final = 0.02
+
+# Seconds after a deadline at which the first answer may be ready: half of what every call may be late.
+GRACE: Final = 0.5
 
 # Sums and eliminations start if their estimate is at most this many times the time left: eliminations of square grids
 # take 0.25 to 0.8 of theirs, and zeros make sums faster. Of 32 sums over cutsets with 0.1 s, 21 have an answer if this
@@ -63,6 +66,9 @@ class Seconds:
     LOOP_ORDER: Final = 1.5e-6  # For an edge of a ball or a cavity, to plan its elimination.
     LAYER_BUILD: Final = 5e-6  # For an edge of the model, to build the layers of an upper bound.
     LAYER_ENTRY: Final = 1e-8  # For a cluster entry, in an iteration of an upper bound.
+    MESSAGE_SWEEP: Final = 2e-8  # For a table entry or edge state, in a sweep of `trw` or `meanfield`.
+    SEARCH_ENTRY: Final = 1e-9  # For a table entry that a phase of local search reads.
+    FIELD_BUILD: Final = 3e-6  # For a table entry of the factors around a block, to prepare a block of a lower bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
     NETWORK_STATE: Final = 3e-6  # For an edge state, in all steps of `fe-net` together, on a CPU.
     NETWORK_LOOPS: Final = 1e-7  # For the cube of the degree of a variable, to find the short loops of a model.
@@ -126,9 +132,16 @@ def speed_now() -> float:
     return machine_speed() / 2.0 ** round(math.log2(Clock.crowding_of_call()))
 
 
-def planning_work(seconds: float) -> float:
-    """Return the least number of list operations that the planner of elimination orders makes in this many seconds."""
-    return seconds / Seconds.PLANNING * (speed_now() if seconds < math.inf else 1.0)
+def planning_work(seconds: float, speed: float | None = None) -> float:
+    """Return the least number of list operations that the planner of elimination orders makes in this many seconds.
+
+    Args:
+        seconds: the time.
+        speed: reference seconds of work per second; `speed_now` if None.
+    """
+    if seconds == math.inf:
+        return math.inf
+    return seconds / Seconds.PLANNING * (speed_now() if speed is None else speed)
 
 
 class Budget:
@@ -160,9 +173,9 @@ class Budget:
     def speed(self) -> float:
         """Reference seconds of work per second: as this work has shown, otherwise `speed_now`.
 
-        Without a deadline it is 1.
+        Without a deadline it is 1, and by a clock that counts work as well.
         """
-        if self.clock.left == math.inf:
+        if self.clock.left == math.inf or isinstance(self.clock, WorkClock):
             return 1.0
         if self._speed is not None:
             return self._speed
@@ -180,6 +193,10 @@ class Budget:
             memory: bytes that the work needs.
         """
         return work <= share * self.left and memory <= self.memory
+
+    def ends_in_time(self, work: float) -> bool:
+        """Return whether work without which there is no answer ends before the deadline, or at most `GRACE` later."""
+        return self.time_for(work) <= self.clock.left + GRACE
 
     def time_for(self, work: float) -> float:
         """Return the seconds that this many reference seconds of work should take here."""

@@ -160,13 +160,20 @@ class Clock:
     @property
     def status(self) -> Status | None:
         """Why the clock stopped; None while it runs."""
-        if self.interrupted or (self.whole is not None and self.whole.interrupted):
+        if self.interrupted or (self.whole is not None and self.whole.status is Status.INTERRUPTED):
             return Status.INTERRUPTED
         return Status.TIME_LIMIT if self.stopped else None
 
     def part(self, share: float) -> Clock:
         """Return a clock for a part of the work. It stops after this share of the time left, or with this clock."""
         return Clock(None if self.time_limit is None else share * self.left, whole=self)
+
+    def within(self, seconds: float) -> Clock:
+        """Return a clock for a part of the work. It stops after this many seconds, or with this clock."""
+        return Clock(seconds, whole=self)
+
+    def spend(self, work: float) -> None:
+        """Report work of this many reference seconds (see the module `budget`). Only a `WorkClock` counts it."""
 
     @contextlib.contextmanager
     def govern(self) -> Iterator[None]:
@@ -271,3 +278,42 @@ class Clock:
                 disarm()
             finally:
                 disarm()  # in case the last ring cut off the first attempt
+
+
+class WorkClock(Clock):
+    """A clock that does not read the time: it moves only when work is reported to it.
+
+    A method that runs without a time limit can divide its work by this clock as it divides time by any other. The same
+    call then does the same work on every machine, however busy. The clock of the whole call can still be interrupted.
+
+    Args:
+        seconds: reference seconds of work until the clock stops.
+        whole: the clock of which this one times a part. Parts of a `WorkClock` share the count of work.
+    """
+
+    def __init__(self, seconds: float, whole: Clock) -> None:
+        super().__init__(seconds, whole)
+        self._count: list[float] = whole._count if isinstance(whole, WorkClock) else [0.0]
+        self._begun = self._count[0]
+
+    @property
+    def seconds(self) -> float:
+        """The reference seconds of work since creation."""
+        return self._count[0] - self._begun
+
+    @property
+    def crowding(self) -> float:
+        """1: other work on the machine does not matter."""
+        return 1.0
+
+    def part(self, share: float) -> Clock:
+        """Return a clock for a part of the work. It stops after this share of the work left, or with this clock."""
+        return WorkClock(share * self.left, self)
+
+    def within(self, seconds: float) -> Clock:
+        """Return a clock for a part of the work. It stops after this much work, or with this clock."""
+        return WorkClock(seconds, self)
+
+    def spend(self, work: float) -> None:
+        """Report work of this many reference seconds."""
+        self._count[0] += work

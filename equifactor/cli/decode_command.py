@@ -80,7 +80,10 @@ def decode(
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Seconds after which no shot begins; shots that have begun are finished."),
+        typer.Option(
+            metavar="S",
+            help="Seconds after which no shot begins; shots that have begun get half a second and 5 % more.",
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the FILE of an earlier run that was stopped.")
@@ -159,13 +162,13 @@ def _predict(
     result = decoder.decode(
         found[done:], packed=packed, corrections="corrections" in outputs, time_limit=time_limit, progress=True
     )
-    reached = int(result.decoded.sum())
+    reached = len(result) if result.decoded.all() else int(np.argmin(result.decoded))  # Rows end before a gap.
     for kind, path in outputs.items():
         new = result.flips if kind == "flips" else result.corrections
         assert new is not None
         _write(path, np.concatenate((old[kind], new[:reached].astype(bool))), kinds[kind])
     say(f"{shots}: {result!r}" + (f" after {done} shots of an earlier run" if done else ""))
-    _end(result)
+    _end(result, reached)
 
 
 def _exists(path: str) -> bool:
@@ -216,9 +219,14 @@ def _write(path: str, rows: BoolArray, form: str) -> None:
         sys.stdout.buffer.write(content)
 
 
-def _end(result: DecodingResult) -> None:
-    """Report shots that were not decoded, and exit with the status for that."""
-    left = int((~result.decoded).sum())
+def _end(result: DecodingResult, written: int) -> None:
+    """Report shots that were not written, and exit with the status for that."""
+    left = len(result) - written
     if left:
-        say(f"stopped early: {left} of {len(result)} shots were not decoded")
+        why = (
+            "were not decoded"
+            if written == result.decoded.sum()
+            else "are not written, from the first undecided one on"
+        )
+        say(f"stopped early: {left} of {len(result)} shots {why}")
         raise typer.Exit(Exit.INTERRUPTED if result.interrupted else Exit.UNSOLVED)

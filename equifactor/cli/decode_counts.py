@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from equifactor.base.clock import Clock
 from equifactor.base.errors import FormatError, OptionError
 from equifactor.cli.exit_status import Exit, say
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from equifactor.decoding import ErrorModel
 
 _SUMS = ("shots", "errors", "bit_errors", "converged", "iterations", "proven", "seconds")
@@ -56,38 +59,77 @@ def count_errors(
         )
     old = _read_row(output, asked) if resume and Path(output).exists() else {}
     first = int(old.get("shots", 0))
-    if first >= asked.sample:
+    if first >= asked.sample and not old.get("undecided"):
         raise OptionError(f"{output}: {first} of {asked.sample} shots are counted already. Raise --sample.")
-    new = (_count_words if of_words else _count_shots)(model, asked, first, time_limit)
-    interrupted = new.pop("interrupted")
-    row = {**asdict(asked), **new}
-    for name in _SUMS:
-        if row.get(name) is not None and old.get(name) is not None:
-            row[name] += old[name]
+    clock = Clock(time_limit)
+    count = _count_words if of_words else _count_shots
+    row = _decided(count, model, asked, old, clock)
+    if first < asked.sample and not row.get("interrupted") and (not clock.stopped or not row):
+        left = None if time_limit is None else clock.left
+        row = _added(row, count(model, asked, (first, asked.sample), left))
+    interrupted = row.pop("interrupted", False)
+    row = {**asdict(asked), **row}
     write_text(output, json.dumps(row) + "\n" if as_json else _text(row) + "\n")
+    if row["undecided"]:
+        say(f"{len(row['undecided'])} of {row['shots']} shots were undecided at the time limit")
     if row["shots"] < asked.sample:
         say(f"stopped early: {asked.sample - row['shots']} of {asked.sample} shots were not decoded")
+    if row["shots"] < asked.sample or row["undecided"]:
         raise typer.Exit(Exit.INTERRUPTED if interrupted else Exit.UNSOLVED)
 
 
-def _count_shots(model: ErrorModel, asked: SampleRequest, first: int, time_limit: float | None) -> dict[str, Any]:
-    """Return the counts of logical errors."""
+def _decided(
+    count: Callable[..., dict[str, Any]], model: ErrorModel, asked: SampleRequest, old: dict[str, Any], clock: Clock
+) -> dict[str, Any]:
+    """Return the counts of an earlier run, after its undecided shots are decoded as far as time allows."""
+    row = dict(old)
+    for number in old.get("undecided", []):
+        if clock.stopped or row.get("interrupted"):
+            break
+        left = None if clock.time_limit is None else clock.left
+        new = count(model, asked, (number, number + 1), left)
+        if new["shots"]:
+            row["undecided"] = [n for n in row["undecided"] if n != number]
+            row["shots"] -= 1
+            row = _added(row, new)
+    return row
+
+
+def _added(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Return the sums of the counts of two runs."""
+    row = dict(new)
+    for name in _SUMS:
+        if row.get(name) is not None and old.get(name) is not None:
+            row[name] += old[name]
+    row["undecided"] = sorted([*old.get("undecided", []), *row["undecided"]])
+    return row
+
+
+def _count_shots(
+    model: ErrorModel, asked: SampleRequest, span: tuple[int, int], time_limit: float | None
+) -> dict[str, Any]:
+    """Return the counts of logical errors of the shots from the first to the last - 1 of a span."""
+    import numpy as np
+
     from equifactor.decoding import Decoder
 
     decoder = Decoder(model, method=asked.method or "relay")
     found = decoder.logical_error_rate(
-        asked.sample - first, seed=asked.seed, first=first, time_limit=time_limit, progress=True
+        span[1] - span[0], seed=asked.seed, first=span[0], time_limit=time_limit, progress=True
     )
     result = found.result
     return {
         "method": result.method, "shots": found.shots, "errors": found.errors, "seconds": result.seconds,
         "converged": int(result.converged.sum()), "iterations": int(result.iterations.sum()),
         "proven": None if result.proven is None else int(result.proven.sum()), "interrupted": result.interrupted,
+        "undecided": (span[0] + np.flatnonzero(result.undecided)).tolist(),
     }  # fmt: skip
 
 
-def _count_words(model: ErrorModel, asked: SampleRequest, first: int, time_limit: float | None) -> dict[str, Any]:
-    """Return the counts of words and bits that are decoded wrongly."""
+def _count_words(
+    model: ErrorModel, asked: SampleRequest, span: tuple[int, int], time_limit: float | None
+) -> dict[str, Any]:
+    """Return the counts of words and bits that are decoded wrongly, of the words from the first to the last - 1."""
     from equifactor.decoding import BinarySymmetricChannel, gaussian_channel, word_error_rates
     from equifactor.generators.ldpc import LdpcCode
     from equifactor.kernels.pointers import row_of
@@ -100,35 +142,38 @@ def _count_words(model: ErrorModel, asked: SampleRequest, first: int, time_limit
         channel = BinarySymmetricChannel(flip=asked.prior)
     found = next(
         word_error_rates(
-            code, [channel], [asked.method or "sum-product"], words=asked.sample - first, first=first,
+            code, [channel], [asked.method or "sum-product"], words=span[1] - span[0], first=span[0],
             seed=asked.seed, time_limit=time_limit, progress=True,
         )
     )  # fmt: skip
     return {
         "method": found.method, "shots": found.words, "errors": found.word_errors, "bit_errors": found.bit_errors,
         "n": found.n, "converged": found.converged, "iterations": found.iterations, "seconds": found.seconds,
-        "proven": None, "interrupted": found.interrupted,
+        "proven": None, "interrupted": found.interrupted, "undecided": list(found.undecided),
     }  # fmt: skip
 
 
 def _text(row: dict[str, Any]) -> str:
     """Return the two lines that are printed."""
-    from equifactor.decoding.error_sampling import binomial_text
+    from equifactor.decoding.error_sampling import counted_text
 
     done, one = row["shots"], "word" if "n" in row else "shot"
     if not done:
         return f"no {one} was decoded"
-    rate = f"{binomial_text(row['errors'], done)} ({row['errors']} of {done} {one}s)"
+    undecided = len(row["undecided"])
+    rate = counted_text(row["errors"], done, undecided, f"{one}s")
     if one == "word":
         bits = row["n"] * done
-        first = f"word error rate {rate}, bit error rate {row['bit_errors'] / bits:.3g} ({row['bit_errors']} of {bits})"
+        least = f"{'at least ' if undecided else ''}{row['bit_errors'] / bits:.3g}"
+        first = f"word error rate {rate}, bit error rate {least} ({row['bit_errors']} of {bits})"
     else:
         first = f"logical error rate {rate}"
-    speed = f"{done / row['seconds']:.4g} {one}s/s, " if row["seconds"] else ""
-    proven = "" if row["proven"] is None else f", {row['proven'] / done:.2%} proven"
+    decided = max(1, done - undecided)
+    speed = f"{(done - undecided) / row['seconds']:.4g} {one}s/s, " if row["seconds"] else ""
+    proven = "" if row["proven"] is None else f", {row['proven'] / decided:.2%} proven"
     return (
-        f"{first} by {row['method']}\n{speed}{row['iterations'] / done:.4g} iterations per {one}, "
-        f"{row['converged'] / done:.2%} converged{proven}"
+        f"{first} by {row['method']}\n{speed}{row['iterations'] / decided:.4g} iterations per {one}, "
+        f"{row['converged'] / decided:.2%} converged{proven}"
     )
 
 
@@ -141,6 +186,8 @@ def _read_row(path: str, asked: SampleRequest) -> dict[str, Any]:
             if row.get(name) is not None and not isinstance(row[name], (int, float)):
                 raise TypeError
         row["shots"] + row["errors"]  # Both are numbers.
+        if not all(isinstance(number, int) and number >= 0 for number in row.get("undecided", [])):
+            raise TypeError
     except (OSError, ValueError, KeyError, TypeError):
         raise FormatError(
             f"{path}: expected the JSON object that `equifactor decode --sample N --json -o FILE` writes. It cannot be "

@@ -15,7 +15,7 @@ from equifactor.base.progress import bar
 from equifactor.base.run_context import check_run
 from equifactor.decoding.decoder import answered, engine_of
 from equifactor.decoding.error_model import ErrorModel
-from equifactor.decoding.error_sampling import binomial_text
+from equifactor.decoding.error_sampling import counted_text
 from equifactor.decoding.given_arrays import read_array
 from equifactor.decoding.methods import DecodingMethod, decoding_method
 from equifactor.decoding.problem import DecodingProblem
@@ -160,15 +160,17 @@ class WordErrors:
     iterations: int = 0  # Iterations of belief propagation in total.
     seconds: float = 0.0  # The duration of decoding.
     interrupted: bool = False  # Whether Ctrl-C ended the run.
+    # Numbers of the words that had begun at the time limit and were not finished soon after it; they are among `words`.
+    undecided: tuple[int, ...] = ()
 
     @property
     def word_error_rate(self) -> float:
-        """Wrong words per word."""
-        return self.word_errors / self.words if self.words else math.nan
+        """Wrong words per word; undecided words count as wrong."""
+        return (self.word_errors + len(self.undecided)) / self.words if self.words else math.nan
 
     @property
     def bit_error_rate(self) -> float:
-        """Wrong bits per bit."""
+        """Wrong bits per bit; the bits of undecided words count as right."""
         return self.bit_errors / (self.words * self.n) if self.words else math.nan
 
     @property
@@ -179,10 +181,11 @@ class WordErrors:
     def __str__(self) -> str:
         if not self.words:
             return "no word was decoded"
-        rate = binomial_text(self.word_errors, self.words)
+        rate = counted_text(self.word_errors, self.words, len(self.undecided), "words")
+        least = "at least " if self.undecided else ""
         return (
-            f"word error rate {rate} ({self.word_errors} of {self.words} words), "
-            f"bit error rate {self.bit_error_rate:.3g} ({self.bit_errors} of {self.words * self.n} bits)"
+            f"word error rate {rate}, bit error rate {least}{self.bit_error_rate:.3g} "
+            f"({self.bit_errors} of {self.words * self.n} bits)"
         )
 
 
@@ -210,7 +213,7 @@ def word_error_rates(
 ) -> Iterator[WordErrors]:
     """Send random words of a code over channels and decode them by methods; all methods decode the same words.
 
-    Ctrl-C and the time limit end the run; the words that have begun are finished and count.
+    Ctrl-C and the time limit end the run. The words that have begun count: see `WordErrors.undecided`.
 
     Args:
         code: the code whose words are sent.
@@ -240,7 +243,7 @@ def word_error_rates(
                 log_p = channel.log_likelihood(received)
                 for total, decoder in zip(totals, decoders, strict=True):
                     left = None if time_limit is None else clock.left
-                    total.add(decoder.decode(log_p[..., 0] - log_p[..., 1], time_limit=left), sent)
+                    total.add(decoder.decode(log_p[..., 0] - log_p[..., 1], time_limit=left), sent, begin + skipped)
                 if report is not None:
                     report(totals[-1].words, words, "")
         for total, decoder in zip(totals, decoders, strict=True):
@@ -258,12 +261,15 @@ class _Total:
     iterations: int = 0
     seconds: float = 0.0
     interrupted: bool = False
+    undecided: tuple[int, ...] = ()
 
-    def add(self, result: DecodingResult, sent: IntArray) -> None:
-        """Count the words [N, n] of a batch that were decoded."""
+    def add(self, result: DecodingResult, sent: IntArray, first: int) -> None:
+        """Count the words [N, n] of a batch that have begun; `first` is the number of the first one."""
         assert result.corrections is not None
         wrong_bits = np.not_equal(result.corrections, sent).sum(axis=1)[result.decoded]
-        self.words += len(wrong_bits)
+        undecided = np.flatnonzero(result.undecided)
+        self.words += len(wrong_bits) + len(undecided)
+        self.undecided += tuple((first + undecided).tolist())
         self.word_errors += int(np.count_nonzero(wrong_bits))
         self.bit_errors += int(wrong_bits.sum())
         self.converged += int(result.converged.sum())

@@ -43,9 +43,9 @@ class DecodingEngine(Protocol):
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Fill the answers of the store, and call `report` with the number of finished shots.
 
-        Shots begin in their order. No shot begins after the clock has stopped, and every shot that has begun is
-        finished: hard shots take longest, so that an error rate without them would be too low. `store.decoded` is False
-        for the shots that have not begun, which are the last ones.
+        Shots begin in their order. No shot begins after the clock has stopped. Shots that have begun are finished while
+        `no_time_to_finish` is False, and are abandoned then: hard shots take longest, so that an error rate that leaves
+        them out would be too low. `store.decoded` is also False for shots that have not begun, which are the last ones.
         """
 
 
@@ -134,7 +134,7 @@ class Decoder:
     ) -> DecodingResult:
         """Decode shots independently of each other. After Ctrl-C or the time limit no shot begins.
 
-        The shots that have begun are finished, which may take longer than the time limit by the duration of one shot.
+        Shots that have begun get half a second and 5 % of the limit more; then they are left undecided.
 
         Args:
             shots: [N, D] the detectors that fired, as booleans or as zeros and ones. With `packed`, [N, ceil(D/8)]
@@ -166,8 +166,9 @@ class Decoder:
             seed: the seed of the shots, which do not depend on the method.
             first: the number of the first shot. Shots n to n + m of a seed are the same in every run, so that a run can
                 continue where another one ended.
-            time_limit: in seconds; afterwards no shot begins. Shots that have begun are finished and count, because
-                hard shots take longest and the rate would be too low without them.
+            time_limit: in seconds; afterwards no shot begins. Shots that have begun get half a second and 5 % of the
+                limit more. Those that are undecided then still count, because hard shots take longest and the rate
+                would be too low without them: see `LogicalErrorRate.bounds`.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         if not self.model.num_observables:
@@ -188,7 +189,7 @@ class Decoder:
         store = ShotStore(self.problem, source, shots, keep=False)
         result = answered(self.engine, store, time_limit, progress, str(self.method))
         wrong = result.errors(truth) & result.decoded
-        return LogicalErrorRate(int(result.decoded.sum()), int(wrong.sum()), result)
+        return LogicalErrorRate(int((result.decoded | result.undecided).sum()), int(wrong.sum()), result)
 
 
 def answered(
@@ -218,7 +219,7 @@ def answered(
     explained = store.converged & store.explicable & decoded
     return DecodingResult(
         (store.flips.astype(bool) ^ problem.certain_flips) & decoded[:, None], explained,
-        store.iterations * decoded, store.weight * decoded, kept, decoded, clock.interrupted,
+        store.iterations * decoded, store.weight * decoded, kept, decoded, store.undecided, clock.interrupted,
         None if store.proven is None else store.proven & explained, seconds, method,
     )  # fmt: skip
 

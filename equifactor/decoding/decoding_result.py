@@ -29,7 +29,10 @@ class DecodingResult:
             Merged errors that are certain, or flip no detector, do not count.
         corrections: [N, E] the errors found, or None if they were not asked for. They are the likeliest set of errors
             that makes up the merged errors found.
-        decoded: [N] False for shots that had not begun at Ctrl-C or the time limit, which are the last shots.
+        decoded: [N] False for shots that had not begun at Ctrl-C or the time limit, which are the last shots, and for
+            undecided shots.
+        undecided: [N] shots that had begun before the time limit and were not finished soon after it. They are harder
+            than the others, so that a rate without them would be too low.
         interrupted: whether the run was ended by Ctrl-C.
         proven: [N] whether the errors found explain the shot and no other set of merged errors that explains it has a
             smaller weight; None if the method does not prove anything.
@@ -43,6 +46,7 @@ class DecodingResult:
     weight: FloatArray
     corrections: NDArray[np.uint8] | None
     decoded: BoolArray
+    undecided: BoolArray
     interrupted: bool
     proven: BoolArray | None
     seconds: float
@@ -56,8 +60,9 @@ class DecodingResult:
         speed = done / self.seconds if self.seconds else float("inf")
         share = self.converged.sum() / max(done, 1)
         proven = "" if self.proven is None else f", {self.proven.sum() / max(done, 1):.2%} proven"
+        undecided = f", {self.undecided.sum()} undecided" if self.undecided.any() else ""
         return (
-            f"DecodingResult({done} of {len(self)} shots, {share:.2%} converged{proven}, "
+            f"DecodingResult({done} of {len(self)} shots{undecided}, {share:.2%} converged{proven}, "
             f"{speed:.4g} shots/s by {self.method})"
         )
 

@@ -86,16 +86,34 @@ def _odd_sums(shots: IntArray, errors: IntArray, ptr: IntArray, targets: IntArra
 
 @dataclass(frozen=True)
 class LogicalErrorRate:
-    """How often a decoder was wrong about an observable."""
+    """How often a decoder was wrong about an observable.
+
+    Attributes:
+        shots: the number of shots that count: those that were decoded, and undecided ones.
+        errors: the number of shots that were decoded wrongly.
+        result: the answers.
+    """
 
     shots: int
     errors: int
     result: DecodingResult
 
     @property
+    def undecided(self) -> int:
+        """The number of shots that had begun at the time limit and were not finished soon after it."""
+        return int(self.result.undecided.sum())
+
+    @property
     def rate(self) -> float:
-        """Errors per shot."""
-        return self.errors / self.shots if self.shots else math.nan
+        """Errors per shot; undecided shots count as errors."""
+        return self.bounds[1]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Errors per shot if all undecided shots are right, and if all are wrong."""
+        if not self.shots:
+            return math.nan, math.nan
+        return self.errors / self.shots, (self.errors + self.undecided) / self.shots
 
     @property
     def error(self) -> float:
@@ -105,7 +123,24 @@ class LogicalErrorRate:
     def __str__(self) -> str:
         if not self.shots:
             return "no shot was decoded"
-        return f"logical error rate {binomial_text(self.errors, self.shots)} ({self.errors} of {self.shots} shots)"
+        return f"logical error rate {counted_text(self.errors, self.shots, self.undecided, 'shots')}"
+
+
+def counted_text(errors: int, shots: int, undecided: int, noun: str) -> str:
+    """Return a rate with its standard error and its counts. With undecided shots it is a range: all right to all wrong.
+
+    Args:
+        errors: the number of shots that were decoded wrongly.
+        shots: the number of shots, undecided ones included.
+        undecided: the number of undecided shots.
+        noun: `shots` or `words`.
+    """
+    if not undecided:
+        return f"{binomial_text(errors, shots)} ({errors} of {shots} {noun})"
+    high = binomial_text(errors + undecided, shots)
+    return (
+        f"{errors / shots:.3g} to {high} ({errors} of {shots} {noun}, and {undecided} were undecided at the time limit)"
+    )
 
 
 def binomial_text(errors: int, shots: int) -> str:

@@ -12,6 +12,7 @@ from equifactor.base.torch_device import check_device
 from equifactor.decoding.gpu_lanes import Arrivals, GpuLanes, draws, memories
 from equifactor.decoding.lane_engine import tilts
 from equifactor.decoding.ordered_statistics import OrderedStatistics
+from equifactor.decoding.shot_store import no_time_to_finish
 from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
@@ -103,6 +104,9 @@ class GpuEngine:
                 live = lanes.width - int(lanes.finished.sum())
                 report(arrivals.begun - live)
                 if live == 0 and arrivals.over:
+                    return
+                if arrivals.over and no_time_to_finish(clock):
+                    store.abandon(lanes.shot[lanes.finished == 0].cpu().numpy())
                     return
                 if arrivals.over and 2 * live <= lanes.width > _FEWEST_LANES:
                     width = max(_FEWEST_LANES, 1 << (live - 1).bit_length())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.decoding.ordered_statistics import OrderedStatistics
+from equifactor.decoding.shot_store import no_time_to_finish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ _LINE = 64  # The number of bytes of a line of cache.
 _TILT = 1e-2  # The largest relative change of a first message, which breaks ties (see `tilts`). Chosen by hand.
 _FAILED = 256  # The number of failed shots that ordered statistics decodes at a time. Chosen by hand.
 _WORK = 2 * 10**9  # The number of steps between two looks at the clock, about a fifth of a second.
+_FINISHING = 0.25  # The largest share of the time limit in which shots in flight are finished. Chosen by hand.
 _STEPS = 8  # About the number of steps that a lane takes for an edge in a sweep, for `_WORK`. Chosen by hand.
 
 
@@ -88,21 +90,26 @@ class LaneEngine:
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Decode the shots of the store, by the rules of `DecodingEngine`."""
-        from equifactor.decoding.lane_kernels import CURSOR, FAILED, LIVE, NUM_PROGRESS, ShotQueue, run_lanes
+        from equifactor.decoding.lane_kernels import CURSOR, FAILED, LIVE, NUM_PROGRESS, SHOT, ShotQueue, run_lanes
         from equifactor.kernels.jit import plain
 
         answers = self._answers(store)
         checks, strategy, state = plain(self.checks), plain(self.strategy), plain(self.state)
         self.state.counter[:] = -1
         progress = np.zeros(NUM_PROGRESS, np.int64)
-        over = False
+        over, each = False, 0.0  # seconds of a sweep
         for first, packed, ratio, more in store.chunks():
             progress[CURSOR] = 0
             while True:
-                if not over and clock.stopped:  # The shots that have begun are the queue from now on.
-                    over, more, packed = True, False, packed[: progress[CURSOR]]
-                queue = plain(ShotQueue(first, more, packed, ratio))
+                if not over and clock.left <= self._time_to_finish(store, clock, each):
+                    over, more, packed = True, False, packed[: progress[CURSOR]]  # Only the shots that have begun.
+                if over and no_time_to_finish(clock):
+                    shots = self.state.counter[SHOT]
+                    store.abandon(shots[shots >= 0])
+                    break
+                queue, start = plain(ShotQueue(first, more, packed, ratio)), clock.seconds
                 run_lanes(checks, strategy, state, queue, plain(answers), progress, self.sweeps)
+                each = max(each, (clock.seconds - start) / self.sweeps)
                 if self.statistics is not None and (failed := int(progress[FAILED])):
                     shots, posteriors = answers.failed_shot[:failed], answers.failed_posterior[:failed]
                     self.statistics.decode(store, shots, posteriors, answers.failed_syndrome[:failed])
@@ -113,6 +120,15 @@ class LaneEngine:
             if over:
                 store.decoded[first + len(packed) :] = False
                 return
+
+    def _time_to_finish(self, store: ShotStore, clock: Clock, each: float) -> float:
+        """Return the seconds before the time limit from which no shot begins: as long as the longest shot has taken.
+
+        It does not depend on the shots that wait, so that the shots that begin are a fair sample.
+        """
+        if clock.time_limit is None or not each:
+            return 0.0
+        return min(float(store.iterations.max(initial=0)) * each, _FINISHING * clock.time_limit)
 
 
 def tilts(num_bits: int) -> NDArray[np.float32]:

@@ -87,6 +87,9 @@ class OptimalEngine:
             part = store.part(first, min(first + _BLOCK, store.count))
             self.first.decode(part, clock, lambda done: None)
             self._prove(part, clock, lambda done, first=first: report(first + done))  # type: ignore[misc]
+            if not part.decoded.all():
+                store.decoded[first + part.count :] = False
+                return
 
     def _prove(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Prove or improve the errors that the first decoder has found."""
@@ -99,7 +102,7 @@ class OptimalEngine:
             for n in range(len(bits)):
                 if clock.stopped:
                     return
-                if store.explicable[first + n] and not store.proven[first + n]:
+                if store.decoded[first + n] and store.explicable[first + n] and not store.proven[first + n]:
                     self._improve(store, first + n, bits[n], ratio[min(n, len(ratio) - 1)], clock)
                 report(first + n + 1)
 

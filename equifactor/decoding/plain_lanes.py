@@ -16,6 +16,7 @@ import numpy as np
 from equifactor.base.clock import NotCompiledError
 from equifactor.decoding.lane_engine import LaneEngine, tilts
 from equifactor.decoding.methods import DecodingMethod
+from equifactor.decoding.shot_store import no_time_to_finish
 from equifactor.kernels import readiness
 
 if TYPE_CHECKING:
@@ -166,6 +167,9 @@ class ShotLanes:
                 if not over and clock.stopped:  # The shots that have begun are finished.
                     over, syndromes = True, syndromes[:, :begun]
                     self.store.decoded[first + begun :] = False
+                if over and no_time_to_finish(clock):
+                    self.store.abandon(self.shot)
+                    return
                 if begun < syndromes.shape[1] and len(self.shot) <= self.width // 2:
                     end = min(syndromes.shape[1], begun + self.width - len(self.shot))
                     own = ratio[begun:end] if len(ratio) > 1 else np.repeat(ratio, end - begun, axis=0)

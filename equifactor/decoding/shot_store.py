@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import GRACE
 from equifactor.base.errors import ModelError
 from equifactor.decoding.given_arrays import read_array
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from equifactor.base.typing import BoolArray
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, IntArray
     from equifactor.decoding.error_model import ErrorModel
     from equifactor.decoding.problem import DecodingProblem
 
 CHUNK = 4096  # The number of shots that are unpacked at a time, which bounds memory. Chosen by hand.
+
+
+# The share of the time limit, and the seconds in addition, that shots in flight get after the limit: half of what every
+# call may be late.
+_LATE_SHARE = 0.05
+
+
+def no_time_to_finish(clock: Clock) -> bool:
+    """Return whether the time limit was so long ago that shots in flight are left undecided."""
+    return clock.late > GRACE + _LATE_SHARE * (clock.time_limit or 0.0)
 
 
 class ShotStore:
@@ -35,6 +47,7 @@ class ShotStore:
         self.iterations = np.zeros(count, np.int32)
         self.weight = np.zeros(count)
         self.decoded = np.ones(count, bool)
+        self.undecided = np.zeros(count, bool)  # [N] shots that had begun and were not finished in time
         self.explicable = np.ones(count, bool)
         self.proven: BoolArray | None = None
 
@@ -48,6 +61,11 @@ class ShotStore:
             # The kernels would be compiled a second time for an array of another layout.
             yield first, np.ascontiguousarray(packed), own, last < self.count
 
+    def abandon(self, shots: IntArray) -> None:
+        """Leave shots undecided that have begun: the time to finish them is over."""
+        self.decoded[shots] = False
+        self.undecided[shots] = True
+
     def part(self, first: int, last: int) -> ShotStore:
         """Return the shots from first to last - 1 as a store of their own; answers are written to both stores."""
         own = copy.copy(self)
@@ -60,6 +78,7 @@ class ShotStore:
             "iterations",
             "weight",
             "decoded",
+            "undecided",
             "explicable",
             "proven",
         ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from equifactor.base.argument_types import checks_types
 from equifactor.base.status import Status
+from equifactor.kernels.pointers import picked, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 _ROWS = 2**14  # Rows that are turned into names at a time. Chosen by hand.
 _SHOWN_COLUMNS = 12  # Columns that a notebook shows. Chosen by hand.
+
+
+def _csv_line(cells: Iterable[Any]) -> str:
+    """Return one line of a .csv table."""
+    piece = io.StringIO()
+    csv.writer(piece, lineterminator="\n").writerow(cells)
+    return piece.getvalue()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,14 +74,29 @@ class Samples:
 
     def csv_lines(self) -> Iterator[str]:
         """Yield the samples as text: a line of names, then a line for each sample."""
-        for rows in itertools.chain(((self.names,),), self._parts()):
-            piece = io.StringIO()
-            csv.writer(piece, lineterminator="\n").writerows(rows)
-            yield piece.getvalue()
-
-    def _parts(self) -> Iterator[Iterable[tuple[Any, ...]]]:
+        yield _csv_line(self.names)
+        s = self.graph.structure
+        if not s.num_vars:
+            yield "\n" * len(self)
+            return
+        cells = []
+        for i in range(s.num_vars):
+            end = "\n" if i == s.num_vars - 1 else ","
+            alone = s.num_vars == 1  # A line with one empty cell is quoted.
+            cells += [(_csv_line([x]) if alone else _csv_line([x, ""])[:-2] + end).encode() for x in self._cells_of(i)]
+        ptr = ptr_of([len(cell) for cell in cells])
+        text = np.frombuffer(b"".join(cells), np.uint8)
+        width = int(ptr[1]) if len(np.unique(np.diff(ptr))) == 1 else None
         for first in range(0, len(self), _ROWS):
-            yield zip(*self.named_columns(first, first + _ROWS), strict=True)
+            cell = (self.states[first : first + _ROWS] + s.state_ptr[:-1]).ravel()
+            found = text.reshape(-1, width)[cell] if width else text[picked(ptr, cell)[1]]
+            yield found.tobytes().decode()
+
+    def _cells_of(self, variable: int) -> list[Any]:
+        """Return the states of a variable: their names, or their numbers if they have no names."""
+        s = self.graph.structure
+        own = s.state_names[variable] if s.state_names else None
+        return list(own) if own else list(range(int(s.card[variable])))
 
     def _repr_html_(self) -> str:
         from equifactor.show.html_tables import MOST_ROWS, rows_table

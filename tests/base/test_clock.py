@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from equifactor.base.clock import Clock
+from equifactor.base.clock import Clock, WorkClock
+from equifactor.base.status import Status
 
 
 def test_a_busy_machine_shows_in_the_clock(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,3 +17,26 @@ def test_a_busy_machine_shows_in_the_clock(driven_time, monkeypatch: pytest.Monk
     assert Clock.crowding_of_call() == 1.0
     with clock.govern():
         assert Clock.crowding_of_call() == 4.0
+
+
+def test_a_clock_of_work_does_not_read_the_time(driven_time) -> None:
+    driven_time.tick = 100.0
+    clock = WorkClock(10.0, Clock())
+    first = clock.part(0.5)
+    assert (clock.left, first.left, first.crowding) == (10.0, 5.0, 1.0)
+    first.spend(4.0)
+    assert (clock.seconds, clock.left, first.left) == (4.0, 6.0, 1.0)
+    second = clock.within(2.0)
+    second.spend(2.0)
+    assert second.stopped
+    assert first.stopped
+    assert not clock.stopped
+    assert clock.left == 4.0
+
+
+def test_an_interrupt_stops_a_clock_of_work() -> None:
+    whole = Clock()
+    clock = WorkClock(10.0, whole).part(0.5)
+    whole.interrupted = True
+    assert clock.stopped
+    assert clock.status is Status.INTERRUPTED

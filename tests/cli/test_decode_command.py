@@ -8,6 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from equifactor.decoding import Decoder, DecodingResult
+from equifactor.decoding import decoder as decoder_module
+from equifactor.decoding.shot_store import ShotStore
+
 DEM = "error(0.1) D0 L0\nerror(0.1) D0 D1\nerror(0.1) D1\n"
 
 
@@ -125,6 +129,50 @@ def test_counts_are_resumed(command, code: str, hamming: str, tmp_path: Path) ->
     for damaged in ("[1]", "{", json.dumps({**row, "shots": "many"}), json.dumps({**row, "errors": None})):
         (tmp_path / "part.json").write_text(damaged)
         assert "cannot be continued" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
+
+
+@pytest.mark.parametrize("sample", ["700", "900"])
+def test_undecided_shots_are_decoded_by_a_run_that_is_resumed(command, code: str, tmp_path: Path, sample: str) -> None:
+    given = ("decode", code, "--method", "min-sum")
+    whole = json.loads(command(*given, "--sample", sample, "--json").out)
+    assert command(*given, "--sample", "700", "-o", "part.json").status == 0
+    row = json.loads((tmp_path / "part.json").read_text())
+    assert row["undecided"] == []
+    for number in (3, 10):  # As if these shots had been in flight at the time limit.
+        one = Decoder(tmp_path / code, method="min-sum").logical_error_rate(1, first=number)
+        row["errors"] -= one.errors
+        row["iterations"] -= int(one.result.iterations.sum())
+        row["converged"] -= int(one.result.converged.sum())
+    row["undecided"] = [3, 10]
+    (tmp_path / "part.json").write_text(json.dumps(row))
+    ran = command(*given, "--sample", "700", "-o", "part.json", "--resume", "--time-limit", "0")
+    assert ran.status == 1
+    assert "2 of 700 shots were undecided at the time limit" in ran.err
+    assert json.loads((tmp_path / "part.json").read_text())["undecided"] == [3, 10]
+    assert command(*given, "--sample", sample, "-o", "part.json", "--resume").status == 0
+    both = json.loads((tmp_path / "part.json").read_text())
+    names = ("shots", "errors", "iterations", "converged", "undecided")
+    assert [both[name] for name in names] == [whole[name] for name in names]
+    (tmp_path / "part.json").write_text(json.dumps({**row, "undecided": ["3"]}))
+    assert "cannot be continued" in command(*given, "--sample", "900", "-o", "part.json", "--resume").err
+
+
+def test_rows_end_before_the_first_undecided_shot(
+    command, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shots.01").write_text("10\n11\n01\n10\n")
+    answered = decoder_module.answered
+
+    def stopped(engine: object, store: ShotStore, *others: object) -> DecodingResult:
+        result = answered(engine, store, *others)  # type: ignore[arg-type]
+        store.abandon(np.array([2]))  # As if the third shot had been in flight at the time limit.
+        return result
+
+    monkeypatch.setattr(decoder_module, "answered", stopped)
+    ran = command("decode", code, "shots.01", "-o", "flips.01")
+    assert ran.status == 1
+    assert "2 of 4 shots are not written, from the first undecided one on" in ran.err
+    assert (tmp_path / "flips.01").read_text() == "1\n0\n"
 
 
 def test_a_file_that_was_stopped_is_resumed(command, code: str, tmp_path: Path) -> None:

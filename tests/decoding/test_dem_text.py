@@ -166,3 +166,12 @@ def test_random_blocks_agree_with_stim() -> None:
         assert (folded.num_detectors, folded.num_observables) == (dem.num_detectors, dem.num_observables), text
         for name in ("detector_ptr", "detectors", "observable_ptr", "observables", "priors"):
             np.testing.assert_array_equal(getattr(folded, name), getattr(flat, name), text)
+
+
+def test_a_comment_begins_outside_of_tags_and_long_lines_are_read_in_linear_time() -> None:
+    model = parse_dem("error[a#b](0.1) D0 # error(0.2) D1\n# all\nerror(0.2) D1 L0#]\n")
+    assert model.priors.tolist() == [0.1, 0.2]
+    for line in ("error(0.1) D0 " + "x" * 10**6, "[" * 10**6, "error(0.1) " + "D0 " * 10**5 + "[#" * 10**5):
+        with pytest.raises(FormatError) as raised:
+            parse_dem(line)
+        assert len(str(raised.value)) < 400

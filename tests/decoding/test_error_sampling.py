@@ -47,29 +47,46 @@ def slow_code() -> Decoder:
 
 
 def test_a_rate_that_is_stopped_counts_hard_shots_too(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shots are counted in the order in which they are drawn. Shots that have begun when time is up are finished."""
+    """Shots are counted in the order in which they are drawn, and those that are undecided give a range."""
     monkeypatch.setattr("equifactor.decoding.lane_engine._WORK", 1)  # The clock is checked after every iteration.
     decoder = slow_code()
     whole = decoder.logical_error_rate(20000, seed=0)
     driven_time.tick = 1.0
-    errors = shots = iterations = 0
+    errors = shots = undecided = 0
     for seed in range(150):
         found = decoder.logical_error_rate(20000, seed=seed, time_limit=70.0)
         assert found.shots < 2000
         full = decoder.logical_error_rate(found.shots, seed=seed)
-        assert found.result.decoded[: found.shots].all()
-        assert not found.result.decoded[found.shots :].any()
-        assert found.errors == full.errors
-        np.testing.assert_array_equal(found.result.iterations[: found.shots], full.result.iterations)
-        assert not found.result.iterations[found.shots :].any()
-        errors, shots, iterations = (
-            errors + found.errors,
-            shots + found.shots,
-            iterations + full.result.iterations.sum(),
-        )
-    rate = errors / shots
-    assert abs(rate - whole.rate) < 4 * np.hypot(whole.error, np.sqrt(rate * (1 - rate) / shots))
-    assert iterations / shots == pytest.approx(whole.result.iterations.mean(), rel=0.1)
+        result, own = found.result, slice(found.shots)
+        assert (result.decoded ^ result.undecided)[own].all()
+        assert not (result.decoded | result.undecided)[found.shots :].any()
+        assert result.undecided.sum() == found.undecided <= 16
+        assert found.errors <= full.errors <= found.errors + found.undecided
+        assert found.bounds[0] <= full.rate <= found.bounds[1] == found.rate
+        same = np.where(result.decoded[own], full.result.iterations, 0)
+        np.testing.assert_array_equal(result.iterations[own], same)
+        assert not result.iterations[found.shots :].any()
+        errors, shots, undecided = errors + found.errors, shots + found.shots, undecided + found.undecided
+    low, high = errors / shots, (errors + undecided) / shots
+    noise = 4 * np.hypot(whole.error, np.sqrt(high * (1 - high) / shots))
+    assert low - noise < whole.rate < high + noise
+
+
+def test_shots_in_flight_do_not_exceed_the_time_limit(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equifactor.decoding.lane_engine._WORK", 1)
+    checks = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 0], [1, 0, 0, 0, 1, 1]])
+    # No shot ends before 10^6 iterations, or 10^6 seconds, unless it has no errors.
+    method = "min-sum(iterations=1000000, scale=1e-9)"
+    decoder = Decoder(checks, 0.3, np.array([[1, 0, 1, 0, 1, 0]]), method=method)
+    driven_time.tick = 0.1
+    begin = driven_time.seconds
+    found = decoder.logical_error_rate(1000, time_limit=20.0)
+    assert driven_time.seconds - begin < 1.1 * 20.0 + 1.0 + 20 * driven_time.tick
+    assert 0 < found.undecided == found.result.undecided.sum()
+    assert found.rate == (found.errors + found.undecided) / found.shots
+    assert f"and {found.undecided} were undecided at the time limit" in str(found)
+    assert f"{found.undecided} undecided" in repr(found.result)
+    assert not found.result.converged[found.result.undecided].any()
 
 
 def test_seconds_do_not_include_loading_kernels(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+
 import numpy as np
 import pytest
 
@@ -104,3 +107,20 @@ def test_what_is_wrong_is_said() -> None:
         ef.sample(graph, 1, solver="bp")
     with pytest.raises(ModelError, match="takes one FactorGraph"):
         ef.sample([graph], 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"a": 2, "b": 3},
+        {"a": ["x,y", 'say "no"', ""], "b": ["", "\u00e4\u20ac", "line\nbreak"]},
+        {"a": ["", "yes"]},
+        {"a": 12},
+        {"a": ["00", "11"], "b": ["22", "33"]},
+    ],
+)
+def test_lines_are_those_of_the_csv_module(names: dict) -> None:
+    drawn = ef.sample(ef.FactorGraph(names, []), 40, seed=1)
+    piece = io.StringIO()
+    csv.writer(piece, lineterminator="\n").writerows([drawn.names, *zip(*drawn.named_columns(), strict=True)])
+    assert "".join(drawn.csv_lines()) == piece.getvalue()

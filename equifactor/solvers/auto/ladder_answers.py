@@ -70,6 +70,12 @@ class LadderAnswer:
         """Whether the chains of single-variable sampling are too far apart to judge other answers."""
         return self.solver.name == "gibbs" and _r_hat(self) > _STUCK
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run ended without an answer, as a run does that was cut off because a kernel was missing."""
+        found = self.estimate
+        return all(part is None for part in (found.marginals, found.log_z, found.lower_bound, found.upper_bound))
+
 
 def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
     """Return the marginals with the smallest error, the text form of their solver, and a sentence about the error.

@@ -20,6 +20,8 @@ from equifactor.solvers.search.local_search import LocalSearch
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solving.solver import SolveContext
@@ -150,7 +152,7 @@ class MapPortfolio:
         if np.isneginf(self.bound):
             return  # No assignment is possible, so there is nothing to decode.
         if self.sweeps & (self.sweeps - 1) == 0 or self.sweeps % 32 == 0:  # Decode often at first, then less.
-            self._offer(self.dual.candidates())
+            self._offer(self.dual.candidates(clock=self.context.clock))
         if self.stall.stalled(self.bound - self.score):
             self._next_dual()
         if self.branching is None and (self.dual is not self.plain or self.sweeps >= PLAIN_SWEEPS):
@@ -168,7 +170,7 @@ class MapPortfolio:
         self._offer([] if found is None else [found])
         self.bound = min(self.bound, self.branching.bound)
 
-    def _offer(self, candidates: list[IntArray]) -> None:
+    def _offer(self, candidates: Iterable[IntArray]) -> None:
         taken = [self.search.offer(states) for states in candidates]
         if any(taken):
             self._renew_score()

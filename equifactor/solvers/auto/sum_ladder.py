@@ -228,11 +228,10 @@ class SumLadder:
     def _described(self, estimate: Estimate, chosen: str, error: str) -> Estimate:
         """Return the estimate with a message on its error and the solvers run; ln Z always gets an error or bounds."""
         estimate, added = with_error(estimate, self.form)
-        answered = {
-            a.solver.name for a in self.answers if a.estimate.log_z is not None or a.estimate.marginals is not None
-        }
-        unready = set(self.unready) - answered
-        run = [str(answer) for answer in self.answers if answer.solver.name not in unready]
+        # A run that was cut off because a kernel was missing has no answer, but another run of its solver may have one.
+        complete = [a for a in self.answers if a.solver.name not in self.unready or not a.is_empty]
+        unready = set(self.unready) - {answer.solver.name for answer in complete}
+        run = [str(answer) for answer in complete]
         ran = f"Solvers run: {', '.join(run)}." if run else ""
         if unready:
             seconds = seconds_to_compile(*unready)

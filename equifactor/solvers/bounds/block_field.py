@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import EPS, OTHER_STEPS
+from equifactor.base.budget import EPS, OTHER_STEPS, Seconds
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.bounds.factor_layers import Growth, OrderedScopes, OutOfTime
@@ -41,6 +41,13 @@ class FieldBlock:
     inside: IntArray  # [t] the state of one variable inside; a crossing factor has only one
     crossing: BoolArray  # [t] whether its factor reaches into another block
     num_entries: int  # entries of the block's tables
+
+    @property
+    def work(self) -> float:
+        """The reference seconds of one update."""
+        program = self.program
+        own = float(program.message_sizes @ program.clusters.dim) + len(self.entries)
+        return Seconds.FIELD_ENTRY * own + Seconds.BLOCK_VARIABLE * len(self.variables)
 
 
 class BlockField:
@@ -96,6 +103,7 @@ class BlockField:
         if not self.allowed.all():
             log_phi[block.into[~self.allowed[block.within].all(axis=1)]] = -np.inf
         sums = sum_out(block.program, log_phi, clock)
+        clock.spend(block.work)
         if sums is None or sums.p is None or not np.isfinite(sums.log_z):
             return False
         self.q[block.states] = sums.p
@@ -197,6 +205,7 @@ class BlockField:
         assert isinstance(order, Order)  # Without limits there is always an order.
         sizes = np.diff(s.table_ptr)
         entries = np.flatnonzero(np.repeat(count > 0, sizes))
+        clock.spend(Seconds.FIELD_BUILD * len(entries))
         row = np.repeat(np.arange(len(factors)), sizes[factors])
         slots = self._slots[entries]  # [t, k]
         state_inside = np.append(np.repeat(inside, s.card), False)

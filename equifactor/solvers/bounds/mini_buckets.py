@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import GIB, LARGEST_LOG, Budget, planning_work
-from equifactor.base.clock import Clock
+from equifactor.base.budget import GIB, LARGEST_LOG, Budget, Seconds, planning_work
+from equifactor.base.clock import Clock, WorkClock
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
@@ -49,7 +49,7 @@ class WeightedMiniBuckets(GraphSolver):
     symmetries = frozenset()  # layers and blocks follow the numbering of variables and factors
     exact_on = "trees"
 
-    seconds: float = option(10.0, "time to use if there is no time limit", low=0.0)
+    seconds: float = option(10.0, "estimated seconds of work if there is no time limit", low=0.0)
     entries: int | None = option(None, "most entries of a cluster; none for as many as time and memory allow", low=1)
     iterations: int = option(100_000, "most iterations of the upper bound, and most splits of the lower bound", low=1)
     memory_limit: float = option(1.0, "GiB of tables", low=0.0)
@@ -60,7 +60,7 @@ class WeightedMiniBuckets(GraphSolver):
             return Estimate(status=Status.NON_FINITE, message=_TOO_LARGE)
         clock = context.clock
         if clock.left == math.inf:
-            clock = Clock(self.seconds, whole=clock)
+            clock = WorkClock(self.seconds, clock)  # The same call does the same work.
         reduced = to_free_part(graph)
         if reduced is None:
             return impossible()
@@ -74,13 +74,15 @@ class WeightedMiniBuckets(GraphSolver):
         budget = Budget(context.clock)
         steps = plan(
             reduced, memory_limit=self.memory_limit, task=task, tries=TRIES,
-            most_work=planning_work(PLANNING_SHARE * context.clock.left), seed=context.seed,
+            most_work=planning_work(PLANNING_SHARE * context.clock.left, budget.speed), seed=context.seed,
         )  # fmt: skip
+        context.clock.spend(Seconds.LAYER_BUILD * reduced.graph.structure.num_edges)
         too_large = self.entries is not None and steps.log2_largest > math.log2(self.entries)
         fits = not too_large and steps.fits(self.memory_limit, task)
         if not fits or not budget.worth_starting(steps.seconds(task), _EXACT_SHARE):
             return None
         found = Exact(memory_limit=self.memory_limit).run_plan(reduced.original, steps, task, context)
+        context.clock.spend(steps.seconds(task))
         return found if found.log_z is not None else None
 
     def _bounds(
@@ -95,6 +97,7 @@ class WeightedMiniBuckets(GraphSolver):
         lower = LowerSide(reduced.graph, most_bits, self.iterations, upper.orders, seed, Budget(clock, memory=memory))
         above, below = upper.ladder, lower.ladder
         above.advance()
+        lower.flat = upper.flat
         if upper.best > -math.inf:
             below.advance()
         while not (above.finished and below.finished) and not clock.stopped and upper.best > -math.inf:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.kernels.pointers import picked, place_in_row, ptr_of
 from equifactor.solvers.messages.trw import Reweighting, TreeReweighted
 
@@ -32,9 +33,9 @@ class TreeStart:
         from equifactor.graph import compile
 
         settings = TreeReweighted()
-        self._flat = compile(graph)
+        self.flat = compile(graph)
         self._structure = graph.structure
-        self._state = Reweighting(self._flat, settings.forests, settings.damping, seed)
+        self._state = Reweighting(self.flat, settings.forests, settings.damping, seed)
         self._most, self._tolerance = settings.iterations, settings.tolerance
         self._each = 0.0  # seconds of a sweep
         self._change = math.inf
@@ -52,6 +53,7 @@ class TreeStart:
             # Far from the deadline the number of sweeps does not depend on the clock, so that answers repeat.
             count = min(self._state.sweeps + 1, _MOST_SWEEPS, max(1, int(min(clock.left / max(self._each, 1e-9), 1e9))))
             self._change = float(self._state.sweep(count).max(initial=0.0))
+            clock.spend(Seconds.MESSAGE_SWEEP * (self.flat.num_entries + self.flat.num_edge_states) * count)
             self._each = (clock.seconds - start) / count
             if clock.left < self._each:
                 break
@@ -61,8 +63,8 @@ class TreeStart:
         """Return [X] probabilities of all states."""
         from equifactor.factors.message_answers import beliefs
 
-        p, _, _ = beliefs(self._flat.var_ptr, self._state.log_b_v)
-        return self._flat.marginals(p)[0].values
+        p, _, _ = beliefs(self.flat.var_ptr, self._state.log_b_v)
+        return self.flat.marginals(p)[0].values
 
     def shifts(self, scopes: OrderedScopes, part: Partition) -> FloatArray:
         """Return [L] shifts between the clusters of some layers that give the layers the messages of the trees.

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from equifactor.base.budget import Refusal, Seconds, planning_work
-from equifactor.base.clock import Clock
 from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
 from equifactor.solvers.bounds.elimination_orders import PLANNING_SHARE, candidate_orders
 from equifactor.solvers.bounds.factor_layers import BITS_MORE, OrderedScopes, OutOfTime, cover
 from equifactor.solvers.bounds.tree_start import TreeStart
-from equifactor.solvers.bounds.weighted_bound import WeightedBound
+from equifactor.solvers.bounds.weighted_bound import WeightedBound, work_of
 from equifactor.solving.ladder import Ladder, Step, Steps
 
 if TYPE_CHECKING:
     from equifactor.base.budget import Budget
+    from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray
-    from equifactor.graph import FactorGraph
+    from equifactor.graph import FactorGraph, FlatGraph
 
 # log2 of the cluster entries in the trial, or room for one variable beside the largest factor. Halved: gap +29 %;
 # doubled: gap +41 %.
@@ -35,6 +36,8 @@ _LEAST_TRIAL = 8
 # The first order is tried if there is time for this many iterations within this share. Halved or doubled: gap within
 # 15 %.
 _LEAST_START = 2, 0.5
+# Reference seconds for an edge, to compile a model and compute a first bound of `trw`: a chain of 10^6 variables.
+_TREE_START = 1e-6
 _PART = 10  # Iterations between two turns of the lower bound. Halved or doubled: gap within 15 %.
 # The share of the time left for the iterations between two turns of the lower bound. Halved or doubled: gap within
 # 15 %.
@@ -42,7 +45,6 @@ _PART_SHARE = 0.1
 _ROUND = 120  # Iterations at each size, which bring most of the gain. Halved or doubled: gap within 20 %.
 _ENTRY_BYTES = 4  # Bytes of a cluster entry: its probability is a float32.
 _MESSAGE_BYTES = 20  # Bytes of a message entry: value and gradient in float64, entropy in float32.
-_OVERHEAD = 100.0  # Entries that take as long as the fixed cost of a cluster. Halved or doubled: gap within 15 %.
 # The share of the time left that the iterations at a new size may take. Halved or doubled: gap within 30 %.
 _SIZE_SHARE = 0.8
 
@@ -82,15 +84,18 @@ class UpperSide:
         self.largest, self.layers = 0, 0
         self.description = "no bound from above"
         self.marginals = np.repeat(1.0 / s.card, s.card)
-        self._trees = TreeStart(graph, seed)
         self.ladder = Ladder(self._steps(), budget)
 
     def _steps(self) -> Steps[float]:
         """Try all orders with the smallest clusters, the two best with larger ones, then the best with growing ones.
 
-        The first step is the bound of `trw`, which is quick and holds even if it is stopped early.
+        The first step is the bound of `trw`, which is quick and holds even if it is stopped early. If there is no time
+        for it, the largest entries of all factors bound ln Z.
         """
         clock = self._budget.clock
+        if not self._budget.ends_in_time(_TREE_START * self._structure.num_edges):
+            yield Step(run=self._sum_of_maxima, required=True)
+            return
         yield Step(run=lambda: self._sweep_trees(clock.part(_TRIAL_SHARE)), required=True)
         tried = yield from self._trial(clock)
         contest, most = 2, self._most_bits
@@ -123,7 +128,8 @@ class UpperSide:
         largest = float(np.log2(np.diff(s.table_ptr).max(initial=1)))
         first = min(max(_FIRST_BITS, largest + self._one), self._most_bits)
         tried: list[_Run] = []
-        for name, order in candidate_orders(s, planning_work(PLANNING_SHARE * clock.left), self._seed):
+        most_work = planning_work(PLANNING_SHARE * clock.left, self._budget.speed)
+        for name, order in candidate_orders(s, most_work, self._seed):
             scopes = OrderedScopes(s, order)
             self.orders.append((name, scopes))
             for bits in (first, largest):  # If the first size takes too long, the smallest possible one is tried.
@@ -154,9 +160,10 @@ class UpperSide:
         if not budget.worth_starting(Seconds.LAYER_BUILD * self._structure.num_edges, share):
             return None
         layers = cover(scopes, bits, clock)
+        clock.spend(Seconds.LAYER_BUILD * self._structure.num_edges)
         entries, messages = sizes_of(scopes, layers)
         clusters = sum(int(layer.variables.sum()) for layer in layers)
-        work = _work(entries, clusters) * count
+        work = work_of(entries, clusters) * count
         if not budget.worth_starting(work, share, entries * _ENTRY_BYTES + messages * _MESSAGE_BYTES):
             return None
         part = partition(self._structure, scopes, layers, clock)
@@ -180,12 +187,12 @@ class UpperSide:
                     break
             done, took = descent.iterations - first, clock.seconds - start
             if done > 1:
-                self._budget.measure(_work(part.entries, len(part.share)) * done, took)
+                self._budget.measure(work_of(part.entries, len(part.share)) * done, took)
             if descent.best + self._constant < self.best:
                 self.best = descent.best + self._constant
                 self._note(run)
             elif self._trees.best <= self.best and not self._trees.settled:
-                self._sweep_trees(Clock(took, whole=clock))  # While `trw` is ahead, it gets the same time.
+                self._sweep_trees(clock.within(took))  # While `trw` is ahead, it gets the same time.
             return self.best
 
         while count > 0 and not descent.settled and not clock.stopped:
@@ -199,6 +206,25 @@ class UpperSide:
             f"above {self.layers} layers in the order {run.name!r}, clusters of up to {self.largest} entries"
         )
         self.marginals = self._marginals(bound, run.scopes)
+
+    @cached_property
+    def _trees(self) -> TreeStart:
+        return TreeStart(self._graph, self._seed)
+
+    @property
+    def flat(self) -> FlatGraph[np.ndarray] | None:
+        """The compiled graph; None if there was no time for `trw`."""
+        return self._trees.flat if "_trees" in self.__dict__ else None
+
+    def _sum_of_maxima(self) -> float:
+        """Return the bound from the largest entry of each factor, as if all joint states had it."""
+        s = self._structure
+        top = np.maximum.reduceat(self._graph.log_phi, s.table_ptr[:-1]) if s.num_factors else np.zeros(0)
+        logs = np.log(s.card)
+        rounding = 2.0**-52 * (len(top) + len(logs) + 1) * float(np.abs(top[top > -np.inf]).sum() + logs.sum())
+        self.best = float(top.sum() + logs.sum()) + (rounding if np.all(top > -np.inf) else 0.0)
+        self.description = "above the largest entry of each factor"
+        return self.best
 
     def _sweep_trees(self, clock: Clock) -> float:
         """Sweep over the trees of `trw` until the clock stops; return the best bound."""
@@ -215,8 +241,3 @@ class UpperSide:
         total = np.repeat(np.add.reduceat(p, s.state_ptr[:-1]), s.card)
         uniform = np.repeat(1.0 / s.card, s.card)
         return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), uniform)
-
-
-def _work(entries: float, clusters: int) -> float:
-    """Return the reference seconds of one iteration."""
-    return (entries + _OVERHEAD * clusters) * Seconds.LAYER_ENTRY

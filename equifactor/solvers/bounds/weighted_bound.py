@@ -17,6 +17,8 @@ _PART = int(CALL_SECONDS / Seconds.LAYER_ENTRY)  # Entries between two checks of
 # The probability that every state has at least in the curvature. Halved or doubled: gap within 15 %.
 _LEAST_PROBABILITY = 0.03
 
+_OVERHEAD = 100.0  # Entries that take as long as the fixed cost of a cluster. Halved or doubled: gap within 15 %.
+
 
 class WeightedBound:
     """An upper bound on ln Z at any shifts and weights, and its gradient."""
@@ -47,6 +49,7 @@ class WeightedBound:
         self.shift = values[part.first_shift :]  # [L], a view
         self.weight = self.state.weight  # [C]
         self.cuts = np.unique(np.concatenate((np.searchsorted(b.table, np.arange(0, part.entries, _PART)), [count])))
+        self._pass_work = 0.5 * work_of(part.entries, count)  # reference seconds of a pass up or down
         self._bucket_start = np.flatnonzero(np.diff(part.bucket_of, prepend=-1)) if count else np.zeros(0, np.int64)
 
     def up(self, clock: Clock | None = None) -> float | None:
@@ -60,6 +63,8 @@ class WeightedBound:
             if clock is not None and clock.stopped:
                 return None
             pass_up(start, stop, *self.arrays)
+        if clock is not None:
+            clock.spend(self._pass_work)
         ends = self.state.values[self.part.buckets.message[self.part.roots]]
         if np.any(ends < SOFTEST):
             return -np.inf
@@ -78,6 +83,8 @@ class WeightedBound:
             if clock is not None and clock.stopped:
                 return False
             pass_down(start - 1, stop - 1, *self.arrays)
+        if clock is not None:
+            clock.spend(self._pass_work)
         return True
 
     def gradient(self) -> FloatArray:
@@ -115,3 +122,8 @@ class WeightedBound:
         per = self.part.share[self._bucket_start]
         scaled = weight / np.repeat(total, per)
         self.weight[:] = np.where(self.part.share > 1, scaled * (1.0 + 1e-15 * (2 + self.part.share)), 1.0)
+
+
+def work_of(entries: float, clusters: int) -> float:
+    """Return the reference seconds of one iteration: a pass up and a pass down."""
+    return (entries + _OVERHEAD * clusters) * Seconds.LAYER_ENTRY

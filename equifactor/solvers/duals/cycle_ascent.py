@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from equifactor.solvers.duals.stall import Stall
 from equifactor.solvers.elimination.program import read_only
 
 if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray, IntArray
 
 
@@ -91,10 +93,11 @@ class CycleAscent:
         self.stall.add(bound)
         return bound + self.plain.constant
 
-    def candidates(self, rng: np.random.Generator | None = None) -> list[IntArray]:
-        """Return assignments decoded from the tightened tables, improved on the original ones."""
+    def candidates(self, rng: np.random.Generator | None = None, clock: Clock | None = None) -> Iterator[IntArray]:
+        """Yield assignments decoded from the tightened tables, improved on the original ones, until the clock stops."""
         self.inner.total[:] = self.unary
-        return [self.plain.polished(states) for states in self.inner.decoded(rng)]
+        for states in self.inner.decoded(rng, clock):
+            yield self.plain.polished(states, clock)
 
     def _build(self, log_phi: FloatArray, unary: FloatArray) -> None:
         """Compile the grown graph, with log_phi [T] in the order of `scopes` and unary [X]."""

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from equifactor.factors.conditional_kernels import conditional_values, literal_holds, literals_held
+from equifactor.factors.conditional_kernels import conditional_values, literal_holds
 from equifactor.factors.factor_messages import first_entry, step, with_agreeing_messages
 from equifactor.factors.kind_rows import KIND
 from equifactor.factors.structured_kernels import price_of_maxima, structured_messages
@@ -15,10 +15,13 @@ from equifactor.kernels.jit import fast_kernel, inlined
 # are recomputed only when a variable decides against them, and not at all once the factor has spent ten times this
 # number. Halved or doubled in `mplp`: the same gap, CPU within 5 %.
 CHEAP_DECODING = 1_000_000
+# Slots of a factor above which a move marks all variables, not those of the factor: otherwise moves in long scopes take
+# time quadratic in their length. Chosen by hand.
+_LONG_SCOPE = 64
 
 
 @fast_kernel
-def decode_in_order(order, layout, around, kinds, log_phi, total, values, states):
+def decode_in_order(order, layout, around, kinds, log_phi, total, values, states, out, asked):
     """Give each variable in turn the state of the largest total plus conditional maxima of its factors.
 
     The conditional maximum of a factor at x is the best log_phi plus `values` among the entries that agree with x and
@@ -26,7 +29,7 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
     for arity k.
 
     Args:
-        order: [V] the variables.
+        order: the variables; several calls can decode one part of an order after another.
         layout: the index arrays of the graph.
         around: the slots around each variable that count.
         kinds: the fields of `KindRows`, or None where all factors are tables.
@@ -35,6 +38,8 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
         values: [S] number that each slot adds to the tables. If there are kinds, -inf is written into it at the
             states that were not chosen.
         states: [V] -1 at the start, filled in place.
+        out: [S] the messages of structured factors, filled in place.
+        asked: [F] how often the messages of each structured factor were computed: 0 at the start.
     """
     layout, around = Layout(*layout), SlotsAround(*around)
     factors, slots, factor_of_slot = layout.factors, layout.slots, layout.factor_of_slot
@@ -42,9 +47,6 @@ def decode_in_order(order, layout, around, kinds, log_phi, total, values, states
     score, zeros = _scratch(var_ptr)
     best = np.empty_like(score)
     at = np.empty(max(1, layout.max_arity), np.int64)
-    if kinds is not None:
-        out = np.empty_like(values)
-        asked = np.zeros(len(factors) - 1, np.int64)  # how often the messages of each factor were computed
     for i in order:
         d = var_ptr[i + 1] - var_ptr[i]
         chosen = 0
@@ -104,10 +106,12 @@ def _may_ask(factors, kinds, p, asked, attempt):
 
 
 @fast_kernel
-def polish(layout, around, kinds, log_phi, unary, states):
+def polish(layout, around, kinds, log_phi, unary, states, held, marks, now, most):
     """Move single variables to a better state until no move improves the score (iterated conditional modes), in place.
 
-    The number of zero factors comes before the sum. Returns the number of moves. Cost per round: the factors' degrees.
+    The number of zero factors comes before the sum. Rounds go through the variables by number, and a variable is looked
+    at again only after a variable of one of its factors has moved. Returns whether it is done: otherwise the next call
+    goes on from there.
 
     Args:
         layout: the index arrays of the graph.
@@ -116,19 +120,30 @@ def polish(layout, around, kinds, log_phi, unary, states):
         log_phi: [T] the tables.
         unary: [X] score of each state by itself.
         states: [V] an assignment, changed in place.
+        held: [F] the numbers of `literals_held`, changed in place; unused where all factors are tables.
+        marks: [2, V] the move after which each variable was looked at last (-1 at the start), and the last move of a
+            variable of its factors.
+        now: the moves so far, the last move of a factor with a long scope, the next variable, and whether a variable
+            has moved in this round; all 0 at the start.
+        most: slots to visit in this call, at least one variable.
     """
     layout, around = Layout(*layout), SlotsAround(*around)
     factors, slots, factor_of_slot = layout.factors, layout.slots, layout.factor_of_slot
     var_ptr, around_ptr, around_slots = layout.var_ptr, around.ptr, around.slots
+    looked, changed = marks[0], marks[1]
     score, zeros = _scratch(var_ptr)
     if kinds is not None:
         row = np.empty_like(score)
-        held = literals_held(factors, slots, kinds, states)
-    moves = 0
-    moved = True
-    while moved:
-        moved = False
-        for i in range(len(var_ptr) - 1):
+    visited = 0
+    while True:
+        for i in range(now[2], len(var_ptr) - 1):
+            if looked[i] >= max(changed[i], now[1]):
+                continue
+            if visited >= most:
+                now[2] = i
+                return False
+            visited += around_ptr[i + 1] - around_ptr[i] + 1
+            looked[i] = now[0]
             d = var_ptr[i + 1] - var_ptr[i]
             _begin(score, zeros, d)
             _add_row(score, zeros, unary, var_ptr[i], 1, d)
@@ -156,16 +171,24 @@ def polish(layout, around, kinds, log_phi, unary, states):
                 if zeros[x] < zeros[best] or (zeros[x] == zeros[best] and score[x] > score[best] + slack):
                     best = x
             if best != states[i]:
-                if kinds is not None:
-                    for r in range(around_ptr[i], around_ptr[i + 1]):
-                        s = around_slots[r]
-                        p = factor_of_slot[s]
+                now[0] += 1
+                now[3] = 1
+                for r in range(around_ptr[i], around_ptr[i + 1]):
+                    s = around_slots[r]
+                    p = factor_of_slot[s]
+                    if kinds is not None:
                         held[p] += literal_holds(factors, kinds, p, s, best)
                         held[p] -= literal_holds(factors, kinds, p, s, states[i])
+                    if factors[p + 1, SLOT] - factors[p, SLOT] > _LONG_SCOPE:
+                        now[1] = now[0]
+                    else:
+                        for k in range(factors[p, SLOT], factors[p + 1, SLOT]):
+                            changed[slots[k, VAR]] = now[0]
                 states[i] = best
-                moves += 1
-                moved = True
-    return moves
+        now[2] = 0
+        if now[3] == 0:
+            return True
+        now[3] = 0
 
 
 @inlined

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.solvers.elimination.impossibility import proven_impossible
@@ -51,7 +52,10 @@ class MeanField(GraphSolver):
         """Return the best of several starts."""
         from equifactor.graph import compile
 
-        flat = compile(graph)
+        return self.run_flat(compile(graph), context)
+
+    def run_flat(self, flat: FlatGraph[np.ndarray], context: SolveContext) -> Estimate:
+        """Return the best of several starts on one compiled graph."""
         field = ProductField(flat)
         rng = np.random.default_rng(context.seed)
         best_q, best, best_done, settled = np.zeros(0), -np.inf, 0, False
@@ -63,7 +67,7 @@ class MeanField(GraphSolver):
                 best_q, best, best_done, settled = q, bound, done, converged
         status = Status.CONVERGED if settled else context.clock.status or Status.ITERATION_LIMIT
         found = bool(np.isfinite(best))
-        if not found and proven_impossible(graph, context.clock):
+        if not found and proven_impossible(flat.graphs[0], context.clock):
             return impossible()
         return Estimate(
             status=status if found or not status.solved else Status.ITERATION_LIMIT,
@@ -86,10 +90,12 @@ class MeanField(GraphSolver):
                 if context.clock.stopped:
                     return q, done, False
                 field.sweep(q, penalty, hard=False)
+                context.clock.spend(field.sweep_work)
                 done += 1
             q = field.cut(q)
         while done < self.iterations and not context.clock.stopped:
             change = field.sweep(q, 0.0, hard=field.has_zeros)
+            context.clock.spend(field.sweep_work)
             done += 1
             if change <= self.tolerance:
                 return q, done, True
@@ -108,6 +114,7 @@ class ProductField:
         from equifactor.solvers.messages.meanfield_kernels import SplitTables
 
         self.flat = flat
+        self.sweep_work = Seconds.MESSAGE_SWEEP * (flat.num_entries + flat.num_edge_states)  # reference seconds
         layout = layout_of(flat)
         self.layout, self.around = plain(layout), plain(slots_around(layout))
         self.kinds = kind_rows_of(flat, None)
@@ -143,7 +150,7 @@ class ProductField:
         graph = self.flat.graphs[0]
         best, best_score = np.zeros(self.flat.num_vars, np.int64), -np.inf
         for _ in range(10):
-            for states in ascent.candidates():
+            for states in ascent.candidates(clock=clock):
                 score = graph.log_score(self.flat.assignments(states)[0])
                 if score > best_score:
                     best, best_score = states, score

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _MOST = 64  # Batches at most; then pairs of batches are joined. Halved or doubled: error within 15 %.
 _MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
+_PIECE = 2**15  # Numbers that are diagnosed at a time: 256 KiB, which stay in the cache.
 # The squared error of chains that have not mixed, over their variance. By `benchmarks.coverage`, tuning seeds: `auto`
 # on grids with strong couplings.
 _UNMIXED_SHARE = 0.45
@@ -89,9 +90,8 @@ class RunningBatches:
         self.sweeps += count
         if self._in_batch < self.length:
             return
-        self._done.append((self.total.copy(), self.squares.copy()))
-        self.total[:] = 0.0
-        self.squares[:] = 0.0
+        self._done.append((self.total, self.squares))
+        self.total, self.squares = np.zeros(self.total.shape), np.zeros(self.total.shape)
         self._in_batch = 0
         if len(self._done) == self._most:
             pairs = zip(self._done[::2], self._done[1::2], strict=True)
@@ -105,18 +105,25 @@ class RunningBatches:
             self.end_sweeps(0)
         drop = self._dropped if len(self._done) > 1 else 0
         kept = self._done[(len(self._done) + drop - 1) // drop if drop else 0 :]
-        total, squares = np.stack([t for t, _ in kept]), np.stack([s for _, s in kept])
-        means = total / self.length  # [B, L, X]
-        batches, chains = means.shape[:2]
-        mean = means.mean(axis=(0, 1))
-        r_hat, slow = split_r_hat(total, squares, self.length), slowness(means)
-        mixed = squared_errors(means, slow)
+        batches, (chains, width) = len(kept), self.total.shape
+        found = np.empty((5, width))
+        step = max(1, _PIECE // (batches * chains))
+        for first in range(0, width, step):
+            piece = slice(first, first + step)
+            total, squares = (np.stack([sums[n][:, piece] for sums in kept]) for n in (0, 1))
+            means = total / self.length  # [B, L, x]
+            r_hat = split_r_hat(total, squares, self.length)
+            found[:, piece] = means.mean(axis=(0, 1)), r_hat, squares.sum(axis=(0, 1)), *_variances(means)
+        mean, r_hat, square, by_batches, by_chains = found
+        slow = _slowness(by_batches, by_chains, batches, chains)
+        mixed = _combined(by_batches, by_chains, slow, chains) if chains > 1 and batches * chains > 1 else by_batches
         draws = batches * chains * self.length
         # One over the independent draws that all variables together are worth. Those nearly certain hardly count.
         worth = float(mixed.sum()) / max(float((mean * (1.0 - mean)).sum()), 1e-300)
         rare = max(1.0 / (self.fresh * draws), min(1.0, worth))
-        unseen = unseen_errors(mean, squares.sum(axis=(0, 1)) / draws, rare)
-        error = np.sqrt(widened(mixed, means.mean(axis=0), not_mixed(r_hat)) + unseen**2)
+        unseen = unseen_errors(mean, square / draws, rare)
+        wide = _widened(mixed, by_chains * chains, not_mixed(r_hat)) if chains > 1 else mixed
+        error = np.sqrt(wide + unseen**2)
         apart = float(not_mixed(r_hat).sum()) / max(1, len(mean))
         return Findings(mean, error, r_hat, effective_samples(mean, mixed), batches, chains, slow, apart, rare)
 
@@ -132,13 +139,20 @@ def squared_errors(means: FloatArray, slow: float) -> FloatArray:
         means: [B, L, X] the means of the batches.
         slow: the share with which chains count; see `slowness`.
     """
+    by_batches, by_chains = _variances(means)
+    return by_batches if means.shape[1] == 1 else _combined(by_batches, by_chains, slow, means.shape[1])
+
+
+def _variances(means: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """[x] squared errors of the mean of batches [B, L, x]: from batches, and from the means of whole chains.
+
+    For a single mean the mean itself is the guess: the chain may have moved at its first step.
+    """
     batches, chains, width = means.shape
     if batches * chains == 1 or not width:
-        return means[0, 0]  # A guess: the chain may have moved at its first step.
-    found = _from_batches(means)
-    if chains == 1:
-        return found
-    return with_chains(found, means, slow)
+        return means[0, 0], means[0, 0]
+    by_batches = _from_batches(means)
+    return by_batches, variance_of_mean(means.mean(axis=0)) if chains > 1 else by_batches
 
 
 def with_chains(found: FloatArray, means: FloatArray, slow: float) -> FloatArray:
@@ -149,16 +163,23 @@ def with_chains(found: FloatArray, means: FloatArray, slow: float) -> FloatArray
         means: [B, L, X] the means of the batches.
         slow: the share with which chains count; see `slowness`.
     """
-    few = _STUDENT[min(max(means.shape[1] - 3, 0), len(_STUDENT) - 1)] / _STUDENT[-1]
-    return (1.0 - slow) * found + slow * few**2 * np.maximum(found, variance_of_mean(means.mean(axis=0)))
+    return _combined(found, variance_of_mean(means.mean(axis=0)), slow, means.shape[1])
+
+
+def _combined(by_batches: FloatArray, by_chains: FloatArray, slow: float, chains: int) -> FloatArray:
+    few = _STUDENT[min(max(chains - 3, 0), len(_STUDENT) - 1)] / _STUDENT[-1]
+    return (1.0 - slow) * by_batches + slow * few**2 * np.maximum(by_batches, by_chains)
 
 
 def slowness(means: FloatArray) -> float:
     """Return whether chains vary more than their batches [B, L, X] predict, from 0 to 1, by all quantities together."""
-    batches, chains, width = means.shape
-    if chains == 1 or batches == 1 or not width:
+    return _slowness(*_variances(means), *means.shape[:2])
+
+
+def _slowness(by_batches: FloatArray, by_chains: FloatArray, batches: int, chains: int) -> float:
+    if chains == 1 or batches == 1 or not len(by_batches):
         return float(batches == 1)
-    ratio = float(variance_of_mean(means.mean(axis=0)).sum()) / max(float(_from_batches(means).sum()), 1e-300)
+    ratio = float(by_chains.sum()) / max(float(by_batches.sum()), 1e-300)
     return min(max((ratio - 1.0) / _SLOW, 0.0), 1.0)
 
 
@@ -213,5 +234,11 @@ def widened(variance: FloatArray, chain: FloatArray, apart: FloatArray) -> Float
     """
     if len(chain) == 1 or not len(variance):
         return variance
-    spread = np.maximum(variance, apart * _UNMIXED_SHARE * chain.var(axis=0, ddof=1))
+    return _widened(variance, chain.var(axis=0, ddof=1), apart)
+
+
+def _widened(variance: FloatArray, between: FloatArray, apart: FloatArray) -> FloatArray:
+    if not len(variance):
+        return variance
+    spread = np.maximum(variance, apart * _UNMIXED_SHARE * between)
     return np.maximum(spread, apart.mean() * spread.mean())

@@ -143,7 +143,7 @@ def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, con
         if np.isneginf(bound):
             return None
         if branching.sweeps % STALL_SWEEPS == 0:
-            best = max([best, *branching.ascent.candidates()], key=graph.log_score)
+            best = max([best, *branching.ascent.candidates(clock=context.clock)], key=graph.log_score)
             left = bound - graph.log_score(best)
             if branching.stall.stalled(left) or left <= branching.gap * abs(bound):
                 break

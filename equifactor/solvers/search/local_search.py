@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.options import option
@@ -120,6 +121,7 @@ class _PhaseSizes(NamedTuple):
     moves: int  # number of moves of a tabu phase, or of the first ascent
     plan: RegionPlan  # the regions of a phase of annealing
     rounds: int  # number of phases in which the regions cover the graph a few times
+    seconds: float  # reference seconds of a phase
 
     @classmethod
     def of(cls, model: MoveModel) -> _PhaseSizes:
@@ -141,7 +143,8 @@ class _PhaseSizes(NamedTuple):
         largest = max(smallest, min(_LARGEST_REGION, num_vars, affordable))
         regions = max(1, int(3 * work / (_BLOCKS * per_var * (smallest + largest))))
         rounds = _STINTS + int(2 * _ROUNDS * num_vars / (regions * (smallest + largest)))
-        return cls(max(10, int(work / per_move)), RegionPlan(regions, smallest, largest, _BLOCKS), rounds)
+        plan = RegionPlan(regions, smallest, largest, _BLOCKS)
+        return cls(max(10, int(work / per_move)), plan, rounds, Seconds.SEARCH_ENTRY * work)
 
 
 class LocalSearch:
@@ -195,6 +198,11 @@ class LocalSearch:
     def possible(self) -> bool:
         """Whether the best assignment so far has a positive probability."""
         return self.score >= self.model.possible_score
+
+    @property
+    def phase_work(self) -> float:
+        """The reference seconds of one phase."""
+        return self._sizes.seconds
 
     @property
     def repairing(self) -> bool:
@@ -303,6 +311,7 @@ def run_phases(
     idle, highest = 0, search.model.highest_score - search.model.smallest_gain
     while not clock.stopped and (phases is None or search.phases < phases):
         idle = 0 if search.step() else idle + 1
+        clock.spend(search.phase_work)
         report(search)
         if search.score >= highest:
             return True

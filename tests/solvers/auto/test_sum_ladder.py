@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ import pytest
 from equifactor import generators, plan, solve
 from equifactor.answers import Marginals
 from equifactor.base.status import Status, Task
+from equifactor.factors.lowered_graph import lower
 from equifactor.solvers import Estimate, SolveContext
+from equifactor.solvers.auto import chooser
 from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
+from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder
 from equifactor.solvers.bounds.mini_buckets import WeightedMiniBuckets
 from equifactor.solvers.messages.bp import BeliefPropagation
 from equifactor.solvers.regions.bounded_regions import Regions
@@ -154,3 +158,28 @@ def test_a_plan_that_ran_out_of_time_is_not_called_too_wide() -> None:
     unfinished = plan(generators.random_tree(500, seed=0), memory_limit=4.0, most_work=1.0)
     refusal = Auto()._refusal(unfinished, Task.MAR, 1, "", SolveContext())
     assert str(refusal) == "there was no time to find an elimination order"
+
+
+def test_a_run_that_was_cut_off_is_not_listed_as_run() -> None:
+    graph = generators.ising_grid(3, 3, seed=0)
+    nothing, found = Estimate(status=Status.TIME_LIMIT), Estimate(status=Status.TIME_LIMIT, lower_bound=1.0)
+    ladder = SumLadder(graph, lower(graph), Task.PR, SolveContext(), LadderLimits(cores=1, memory=1.0))
+    ladder.answers += [
+        LadderAnswer(Regions(), nothing, 0.5),  # cut off because a kernel was missing
+        LadderAnswer(BlockSampling(), nothing, 0.25),  # cut off as well, and answered by another run
+        LadderAnswer(WeightedMiniBuckets(), found, 2.0),
+        LadderAnswer(BlockSampling(), replace(found, log_z=2.0), 3.0),
+    ]
+    ladder.unready += ["regions", "blocks", "mini-buckets", "conditioning"]
+    message = ladder._described(replace(found, log_z=2.0, log_z_error=0.1), "blocks", "").message
+    assert "Solvers run: mini-buckets 2 s, blocks 3 s." in message
+    assert "were not compiled: conditioning, regions." in message
+
+
+@pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
+def test_a_model_too_large_to_be_planned_in_time_is_not_planned(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = generators.ising_grid(8, 8, seed=0)
+    monkeypatch.setattr(chooser, "_PLAN_START", 1e6)  # as on a model with very many edges
+    found = solve(graph, task, "auto", time_limit=0.5)
+    assert "no time to find an elimination order" in found.message
+    assert solve(graph, task, "auto", time_limit=None).status.solved

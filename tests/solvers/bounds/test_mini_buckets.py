@@ -11,6 +11,7 @@ from equifactor import FactorGraph, Status, solve
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph.reduction import to_free_part
+from equifactor.solvers.bounds import lower_side, upper_side
 from equifactor.solvers.bounds.block_field import BlockField
 from equifactor.solvers.bounds.bound_descent import Descent
 from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
@@ -228,6 +229,10 @@ def test_the_same_call_gives_the_same_answer(driven_time) -> None:
     one, two = (solve(graph, "MAR", "mini-buckets(entries=16, iterations=60)", seed=3) for _ in range(2))
     assert (one.lower_bound, one.upper_bound) == (two.lower_bound, two.upper_bound)
     assert np.array_equal(one.marginals.values, two.marginals.values)
+    driven_time.tick = 0.1  # A slow machine does the same work: without a time limit no clock is read.
+    slow = solve(graph, "MAR", "mini-buckets(entries=16, iterations=60)", seed=3)
+    assert (one.lower_bound, one.upper_bound) == (slow.lower_bound, slow.upper_bound)
+    assert np.array_equal(one.marginals.values, slow.marginals.values)
     exact = solve(graph, "MAR", "exact")
     assert np.abs(one.marginals.values - exact.marginals.values).max() < 0.2
 
@@ -256,3 +261,16 @@ def test_models_of_which_nothing_is_left_without_memory(card: list[int]) -> None
     want = solve(graph, "PR", "brute").log_z
     assert got.lower_bound <= want + 1e-9
     assert got.upper_bound >= want - 1e-9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_hold_without_time_for_trw_and_meanfield(kind: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upper_side, "_TREE_START", 1e6)  # as on a very large model
+    monkeypatch.setattr(lower_side, "_FIRST_FIELD", 1e6)
+    for graph in graphs_of(kind, 20, seed=11):
+        truth = truth_of(graph)
+        got = solve(graph, "MAR", "mini-buckets(entries=1, memory_limit=0)", time_limit=0.0)
+        assert got.upper_bound is None or got.upper_bound >= truth - 1e-12
+        assert got.lower_bound is None or got.lower_bound <= truth + 1e-12
+        if got.upper_bound is not None and "largest entry" in got.message and not kind["zeros"]:
+            assert got.lower_bound is not None

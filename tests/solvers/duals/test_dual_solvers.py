@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Status, read_graph, solve
-from equifactor.generators import ising_grid, random_graph
+from equifactor import Count, FactorGraph, Status, read_graph, solve
+from equifactor.base.clock import Clock
+from equifactor.generators import ising_grid, random_graph, random_ksat
 from equifactor.solvers import compile
+from equifactor.solvers.duals import ascent as module
+from equifactor.solvers.duals import dual_solvers
 from equifactor.solvers.duals.ascent import Ascent, FactorAscent, VariableAscent
 from equifactor.solvers.duals.cycle_ascent import CycleAscent
 
@@ -127,3 +130,44 @@ def test_public_models_are_proven_optimal(name: str, spec: str, optimum: float) 
     got = solve(read_graph(Path(str(DATA)) / f"{name}.uai.gz"), "MAP", spec, time_limit=600)
     assert got.status is Status.OPTIMAL
     assert got.log_score == pytest.approx(optimum, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["tables", "clauses", "long"])
+def test_single_moves_in_parts_reach_the_same_assignment(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = {
+        "tables": lambda: random_graph(30, 60, arity=(1, 3), card=(2, 4), strength=2.0, seed=3),
+        "clauses": lambda: random_ksat(40, 4.0, weight=1.0, seed=4),
+        "long": lambda: FactorGraph([2] * 80, [(range(80), Count(0.1 * np.arange(81) % 0.7))]),
+    }[kind]()
+    dual = VariableAscent(compile(graph))
+    start = np.random.default_rng(0).integers(0, graph.card)
+    found = []
+    for slots in (1, 10**9):
+        monkeypatch.setattr(module, "_CALL_SLOTS", slots)
+        found.append(dual.polished(start.copy(), Clock()))
+        assert all(np.array_equal(a, b) for a, b in zip(dual.candidates(), dual.candidates(clock=Clock()), strict=True))
+    assert np.array_equal(*found)
+    best = graph.log_score(found[0])
+    for i in range(graph.num_vars):
+        for x in range(graph.card[i]):
+            moved = found[0].copy()
+            moved[i] = x
+            assert graph.log_score(moved) <= best + 1e-9
+
+
+def test_a_clock_that_has_stopped_leaves_one_assignment_as_it_is() -> None:
+    dual = VariableAscent(compile(random_ksat(40, 4.0, seed=4)))
+    assert len(list(dual.candidates(clock=Clock(0.0)))) == 1
+    assert len(list(dual.candidates())) == 4
+
+
+@pytest.mark.parametrize("name", ["srmp", "mplp"])
+def test_without_time_for_messages_unary_tables_decide(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = FactorGraph([2, 2], [([0], [1.0, 2.0]), ([1], [2.0, 1.0]), ([0, 1], [[1.0, 1.0], [1.0, 9.0]])])
+    assert solve(graph, "MAP", name, time_limit=0.0).upper_bound is not None
+    monkeypatch.setattr(dual_solvers, "_FIRST_BOUND", 1e6)  # as on a model with very many edges
+    got = solve(graph, "MAP", name, time_limit=0.0)
+    assert got.status is Status.TIME_LIMIT
+    assert list(got.assignment) == [1, 0]
+    assert got.upper_bound is None
+    assert "unary" in got.message

@@ -11,6 +11,7 @@ from equifactor import FactorGraph, Status, solve
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, ising_strip, random_graph
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover, cut_to_fit
+from equifactor.solvers.sampling import running_batches
 from equifactor.solvers.sampling.block_chains import BlockChains
 from equifactor.solvers.sampling.running_batches import (
     RunningBatches,
@@ -280,3 +281,19 @@ def test_ln_z_has_an_estimate_after_few_sweeps_or_a_reason() -> None:
     assert "no estimate of ln Z" in short.message
     assert "memory_limit" in short.message
     assert short.lower_bound <= want + 1e-9
+
+
+def test_findings_do_not_depend_on_how_many_quantities_are_diagnosed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    for chains, sweeps in ((1, 1), (1, 9), (3, 1), (4, 20)):
+        sums = RunningBatches(chains, 7)
+        for _ in range(sweeps):
+            values = rng.random((chains, 7))
+            sums.total += values
+            sums.squares += values**2
+            sums.end_sweeps()
+        whole = sums.findings()
+        monkeypatch.setattr(running_batches, "_PIECE", 1)
+        for one, two in zip(whole, sums.findings(), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-12)
+        monkeypatch.undo()

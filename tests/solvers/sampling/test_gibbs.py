@@ -19,6 +19,7 @@ from equifactor import (
     solve,
 )
 from equifactor.generators import ising_grid, random_graph
+from equifactor.solvers.sampling import gibbs
 from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_hat
 from equifactor.solvers.sampling.running_batches import squared_errors
 
@@ -187,3 +188,14 @@ def test_it_has_the_errors_and_the_meaning_of_blocks_of_one_variable() -> None:
         assert np.all(got.standard_errors[0] == 0.0)
     assert single.stats.keys() <= blocks.stats.keys()
     assert solve(ising_grid(1, 2).condition({0: 1, 1: 0}), "MAR", "gibbs").answered
+
+
+def test_fewer_chains_are_run_if_the_first_sweep_of_all_would_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ising_grid(3, 3, seed=0)
+    assert "There was time" not in solve(graph, "MAR", "gibbs", time_limit=0.0).message
+    monkeypatch.setattr(gibbs, "_FIRST_SWEEP", 1e6)  # as on a very large model
+    got = solve(graph, "MAR", "gibbs", time_limit=0.0)
+    assert got.status is Status.TIME_LIMIT
+    assert "There was time for 2 of 16 chains only." in got.message
+    assert np.all(np.isfinite(got.marginals.values))
+    assert "There was time" not in solve(graph, "MAR", "gibbs(chains=1, samples=10)", time_limit=0.0).message
