@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from equifactor.solvers.search.walker import Walker
 
 
-_PHASE_WORK = 5_000_000  # Table entries that a phase reads, which takes about 10 ms.
+_PHASE_WORK = 5_000_000  # Table entries that a phase reads.
+_PHASE_SECONDS = 0.01  # Seconds that a phase of that work takes, about: 3 to 9 ms on grids of 400 and 625 variables.
 # Phases of a short search for the start of another solver. Halved or doubled: gap of `branch` and `mini-buckets` within
 # 10 %.
 START_PHASES = 30
@@ -117,6 +118,7 @@ class LocalSearchSolver(GraphSolver):
 class _PhaseSizes(NamedTuple):
     """The amount of work of one phase, from the sizes of the graph alone, so that runs can be repeated."""
 
+    work: float  # table entries that a phase reads
     moves: int  # number of moves of a tabu phase, or of the first ascent
     plan: RegionPlan  # the regions of a phase of annealing
     rounds: int  # number of phases in which the regions cover the graph a few times
@@ -141,7 +143,7 @@ class _PhaseSizes(NamedTuple):
         largest = max(smallest, min(_LARGEST_REGION, num_vars, affordable))
         regions = max(1, int(3 * work / (_BLOCKS * per_var * (smallest + largest))))
         rounds = _STINTS + int(2 * _ROUNDS * num_vars / (regions * (smallest + largest)))
-        return cls(max(10, int(work / per_move)), RegionPlan(regions, smallest, largest, _BLOCKS), rounds)
+        return cls(work, max(10, int(work / per_move)), RegionPlan(regions, smallest, largest, _BLOCKS), rounds)
 
 
 class LocalSearch:
@@ -165,6 +167,7 @@ class LocalSearch:
 
         self.model = model
         self.phases = 0
+        self._share = 1.0  # the share of a phase that the present call runs
         self._rng = np.random.default_rng(seed)
         self._sizes = _PhaseSizes.of(model)
         self._heat = 0.0  # set at the end of the first ascent
@@ -208,8 +211,14 @@ class LocalSearch:
         self._keeper.recombine(states)
         return self._keeper.score > before + self.model.smallest_gain
 
-    def step(self) -> bool:
-        """Run one phase; return whether the best assignment became better."""
+    @property
+    def phase_seconds(self) -> float:
+        """The seconds that a phase is expected to take, by the size of the graph alone."""
+        return _PHASE_SECONDS * self._sizes.work / _PHASE_WORK
+
+    def step(self, share: float = 1.0) -> bool:
+        """Run one phase, or about this share of one; return whether the best assignment became better."""
+        self._share = share
         self.phases += 1
         if not len(self.model.card):
             return False
@@ -256,7 +265,8 @@ class LocalSearch:
         return True
 
     def _anneal(self, walker: Walker) -> None:
-        walker.anneal(self._sizes.plan, self._heat)
+        plan = self._sizes.plan
+        walker.anneal(plan._replace(regions=max(1, int(self._share * plan.regions))), self._heat)
 
     def _rove(self) -> None:
         """Run one phase of the rover, and let the keeper take over the parts that are better."""
@@ -265,7 +275,7 @@ class LocalSearch:
                 self._anneal(self._rover)
                 x, score, most = self._rover.x, self._rover.score, self._sizes.rounds
             else:
-                x, score = self._rover.tabu(max(10, self._sizes.moves // _STINTS), *self._rest)
+                x, score = self._rover.tabu(max(10, int(self._share * self._sizes.moves) // _STINTS), *self._rest)
                 most = _STINTS
             self._idle += 1
             if score > self._rover_score + self.model.smallest_gain:
