@@ -93,10 +93,16 @@ class BranchWorker(Branching):
         own = self.swept_bound if self.search is None else self.search.bound
         return bool(bound - score < _BEATEN_GAP * (own - score))
 
-    def turn(self, states: IntArray, score: float) -> IntArray | None:
-        """Work for one turn, given an assignment [V] and its log score; return a better assignment if it finds one."""
+    def turn(self, states: IntArray, score: float, seconds: float = CALL_SECONDS) -> IntArray | None:
+        """Work for about `seconds`; return a better assignment [V] than the given one if it finds one.
+
+        Args:
+            states: [V] the best assignment.
+            score: its log score.
+            seconds: the time of the turn.
+        """
         if self.search is None:
-            if self._ascend(score):
+            if self._ascend(score, seconds):
                 self._restart(states, score)
             return None
         self.search.offer(self._inner(states), score)
@@ -105,7 +111,7 @@ class BranchWorker(Branching):
             if self.ascent.bound - score < _BETTER_ROOT * (self.search.bound - score):
                 self._restart(states, score)
         start = self.clock.seconds
-        better = self.work(CALL_SECONDS)
+        better = self.work(seconds)
         self.seconds += self.clock.seconds - start
         self.history.append((self.seconds, self.search.bound))
         self.bound = min(self.bound, self.search.bound)
@@ -118,10 +124,10 @@ class BranchWorker(Branching):
         self.known_sweeps = self.ascent.sweeps
         self.seconds = 0.0
 
-    def _ascend(self, score: float) -> bool:
+    def _ascend(self, score: float, seconds: float) -> bool:
         """Sweep for one turn; return whether the bound has stalled, as the ascent of the portfolio always has."""
         stalled = self.shrunk is None
-        end = Clock.now() + CALL_SECONDS
+        end = Clock.now() + seconds
         while not stalled and Clock.now() < end:
             bound = self.sweep()
             stalled = self.sweeps >= PLAIN_SWEEPS or self.stall.stalled(bound - score)

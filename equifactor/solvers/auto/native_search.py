@@ -27,17 +27,38 @@ _BP_ITERATIONS = 200  # Iterations of max-product at most. Halved or doubled: ga
 _BP_PART = 20  # Iterations of max-product between two checks of the clock. Halved or doubled: gap within 100 %.
 
 
+class MaxProduct:
+    """Damped max-product messages on one graph of any factors, in parts of a few iterations."""
+
+    def __init__(self, flat: FlatGraph[np.ndarray], context: SolveContext) -> None:
+        self.flat = flat
+        self.iterations = 0
+        self._settings = BpSettings("max", "parallel", 0.5, 1e-6, context.seed)
+        self._engine = new_engine(flat, self._settings, context, "numba")
+        self._change = np.inf  # The largest change of a message in the last iteration.
+
+    @property
+    def finished(self) -> bool:
+        """Whether the messages have converged, or have had all their iterations."""
+        return self._change <= self._settings.tolerance or self.iterations >= _BP_ITERATIONS
+
+    def step(self) -> None:
+        """Run the iterations of one part."""
+        self.iterations += _BP_PART
+        self._change = float(self._engine.sweep(_BP_PART).max(initial=0.0))
+
+    def decoded(self) -> tuple[list[IntArray], FloatArray]:
+        """Return two decodings [V] of the messages, and an upper bound [1]."""
+        answers = self._engine.answers()
+        return [answers.states, sequential_states(self.flat, self._engine.messages())], answers.upper_bound
+
+
 def max_product(flat: FlatGraph[np.ndarray], context: SolveContext) -> tuple[list[IntArray], FloatArray]:
     """Return two decodings [V] of damped max-product messages on one graph of any factors, and an upper bound [1]."""
-    settings = BpSettings("max", "parallel", 0.5, 1e-6, context.seed)
-    engine = new_engine(flat, settings, context, "numba")
-    change = np.inf
-    for _ in range(_BP_ITERATIONS // _BP_PART):
-        if change <= settings.tolerance or context.clock.stopped:
-            break
-        change = float(engine.sweep(_BP_PART).max(initial=0.0))
-    answers = engine.answers()
-    return [answers.states, sequential_states(flat, engine.messages())], answers.upper_bound
+    messages = MaxProduct(flat, context)
+    while not messages.finished and not context.clock.stopped:
+        messages.step()
+    return messages.decoded()
 
 
 def native_best(graph: FactorGraph, seconds: float, gap: float, context: SolveContext) -> Estimate:

@@ -57,10 +57,10 @@ class Exact(GraphSolver):
 
     def plan(self, graph: FactorGraph, task: Task, context: SolveContext) -> Plan:
         """Return the plan that `run_one` makes, to look at before a run."""
-        known = known_plan(graph)
+        most_work = planning_work(context.clock.left)
+        known = known_plan(graph, most_work)
         if known is not None and known.fits(self.memory_limit, task):
             return known
-        most_work = planning_work(context.clock.left)
         return plan(
             graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=context.seed
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,11 +27,12 @@ _KEPT = 256
 _known: OrderedDict[Any, Plan | None] = OrderedDict()
 
 
-def known_plan(graph: FactorGraph) -> Plan | None:
+def known_plan(graph: FactorGraph, most_work: float = math.inf) -> Plan | None:
     """Return a cheap plan that relies on no zeros, from the cache if an equal structure was planned before; else None.
 
     The graphs of the plan are without tables: `ReducedGraph.applied_to` gives the reduction of a given graph. The seed
-    of the plan is fixed, so that earlier questions do not change an answer.
+    of the plan is fixed, so that earlier questions do not change an answer. Planning ends after `most_work` list
+    operations. A plan that fewer operations than usual cut short is not kept in the cache.
     """
     s = graph.structure
     if s.kinds is not None or s.num_entries > _MOST_ENTRIES:
@@ -40,14 +42,17 @@ def known_plan(graph: FactorGraph) -> Plan | None:
     if key in _known:
         _known.move_to_end(key)
         return _known[key]
-    _known[key] = made = _cheap_plan(graph)
+    made = _cheap_plan(graph, min(most_work, _WORK))
+    if most_work < _WORK and (made is None or made.entries > most_work):  # More work could have found a better plan.
+        return made
+    _known[key] = made
     if len(_known) > _KEPT:
         _known.popitem(last=False)
     return made
 
 
-def _cheap_plan(graph: FactorGraph) -> Plan | None:
-    made = plan(without_observed(graph), memory_limit=_LIMIT, most_work=_WORK)
+def _cheap_plan(graph: FactorGraph, most_work: float) -> Plan | None:
+    made = plan(without_observed(graph), memory_limit=_LIMIT, most_work=most_work)
     if not made.finished or made.entries > max(_CHEAP, _TIMES * graph.structure.num_entries):
         return None
     reduced, empty = made.reduced, np.zeros(0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.graph.layout import ENTRY, SLOT, VAR
 from equifactor.kernels.pointers import ptr_of
@@ -114,11 +115,15 @@ class BranchAndBound:
         return True
 
     def work(self, seconds: float, stopped: Callable[[], bool] = lambda: False) -> bool:
-        """Dive for about `seconds`; return whether a better assignment was found."""
+        """Dive for about `seconds`; return whether a better assignment was found.
+
+        A dive ends by itself after about `CALL_SECONDS`, or after `seconds` if that is less.
+        """
         end = Clock.now() + seconds
+        share = min(1.0, seconds / CALL_SECONDS)
         before = float(self._incumbent.score[0])
         while not self.finished and Clock.now() < end and not stopped():
-            self._dive()
+            self._dive(share)
         return bool(self._incumbent.score[0] > before)
 
     @property
@@ -132,7 +137,7 @@ class BranchAndBound:
         """The bound up to which nodes are discarded; without the constant, like all bounds of nodes."""
         return float(self._incumbent.score[0]) + self._slack
 
-    def _dive(self) -> None:
+    def _dive(self, share: float = 1.0) -> None:
         from equifactor.solvers.search.branch_kernels import LEFT, RIGHT, SIDE, DiveLimits, dive
 
         if self._stack:
@@ -146,11 +151,12 @@ class BranchAndBound:
         path.decisions[:depth] = decisions
         self._node.value[:] = self._root
         nodes = self.nodes
+        burst = max(int(share * self._burst), self._least_burst)
         limits = DiveLimits(
             backtracks=self._limit,
-            updates=self._burst,
+            updates=burst,
             per_node=self._per_node,
-            renewals=min(int(_RENEWALS * (len(self._graph.factors) - 1)) + 1, self._burst),
+            renewals=min(int(_RENEWALS * (len(self._graph.factors) - 1)) + 1, burst),
             share=_LEAST_CHANGE,
             slack=self._slack,
         )
@@ -218,7 +224,8 @@ class BranchAndBound:
         looks = _LOOKS_PER_RENEWAL + 2.0 * arity * sizes
         mean = looks.mean() if num_factors else _LOOKS_PER_RENEWAL
         self._per_node = int(_LOOKS_OF_NODE * (num_factors + num_vars) / mean)
-        self._burst = max(1, int(_BURST / mean), _LEAST_NODES * self._per_node)
+        self._least_burst = max(1, _LEAST_NODES * self._per_node)
+        self._burst = max(int(_BURST / mean), self._least_burst)
 
 
 def _node_graph(ascent: Ascent) -> NodeGraph:

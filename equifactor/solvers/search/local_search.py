@@ -168,6 +168,7 @@ class LocalSearch:
 
         self.model = model
         self.phases = 0
+        self._share = 1.0  # the share of a phase that the present call runs
         self._rng = np.random.default_rng(seed)
         self._sizes = _PhaseSizes.of(model)
         self._heat = 0.0  # set at the end of the first ascent
@@ -216,8 +217,9 @@ class LocalSearch:
         self._keeper.recombine(states)
         return self._keeper.score > before + self.model.smallest_gain
 
-    def step(self) -> bool:
-        """Run one phase; return whether the best assignment became better."""
+    def step(self, share: float = 1.0) -> bool:
+        """Run one phase, or about this share of one; return whether the best assignment became better."""
+        self._share = share
         self.phases += 1
         if not len(self.model.card):
             return False
@@ -264,7 +266,8 @@ class LocalSearch:
         return True
 
     def _anneal(self, walker: Walker) -> None:
-        walker.anneal(self._sizes.plan, self._heat)
+        plan = self._sizes.plan
+        walker.anneal(plan._replace(regions=max(1, int(self._share * plan.regions))), self._heat)
 
     def _rove(self) -> None:
         """Run one phase of the rover, and let the keeper take over the parts that are better."""
@@ -273,7 +276,7 @@ class LocalSearch:
                 self._anneal(self._rover)
                 x, score, most = self._rover.x, self._rover.score, self._sizes.rounds
             else:
-                x, score = self._rover.tabu(max(10, self._sizes.moves // _STINTS), *self._rest)
+                x, score = self._rover.tabu(max(10, int(self._share * self._sizes.moves) // _STINTS), *self._rest)
                 most = _STINTS
             self._idle += 1
             if score > self._rover_score + self.model.smallest_gain:

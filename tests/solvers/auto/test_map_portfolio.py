@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
+
+import equifactor as ef
 from equifactor import FactorGraph, Status
 from equifactor.base.clock import Clock
+from equifactor.generators import ising_grid
 from equifactor.solvers.auto.map_portfolio import MapPortfolio
 from equifactor.solvers.elimination.shrink import shrink
 from equifactor.solving.solver import SolveContext
@@ -15,3 +19,42 @@ def test_a_bound_of_minus_infinity_ends_it() -> None:
     assert shrunk is not None
     assert shrunk.graph.num_vars == 3
     assert MapPortfolio(shrunk, SolveContext(clock=Clock()), 1e-7).solve(10.0).status is Status.ZERO_PROBABILITY
+
+
+def portfolio(graph: FactorGraph) -> MapPortfolio:
+    shrunk = shrink(graph, 1)
+    assert shrunk is not None
+    return MapPortfolio(shrunk, SolveContext(clock=Clock()), 1e-7)
+
+
+def test_search_that_gets_better_has_the_largest_share() -> None:
+    state = portfolio(ising_grid(5, 5, seed=0))
+    state.spent["search"], state.risen = 1.0, 0.9
+    weight = state._weights(1.0)
+    assert weight["search"] > weight["messages"] == weight["dual"]
+
+
+def test_messages_have_the_largest_share_if_search_is_stuck() -> None:
+    state = portfolio(ising_grid(5, 5, seed=0))
+    state.spent["search"], state.risen = 1.0, 0.0
+    weight = state._weights(1.0)
+    assert weight["messages"] > weight["search"] == weight["dual"]
+
+
+def test_search_has_an_equal_share_after_many_phases() -> None:
+    state = portfolio(ising_grid(5, 5, seed=0))
+    state.spent["search"], state.risen, state.search.phases = 1.0, 1.0, 100_000
+    weight = state._weights(1.0)
+    assert weight["search"] == weight["dual"]
+
+
+def test_messages_end_and_the_best_assignment_is_proven() -> None:
+    graph = ising_grid(4, 4, seed=1)
+    state = portfolio(graph)
+    while state.messages is not None:
+        state._pass_messages()
+    estimate = state.solve(10.0)
+    assert estimate.status is Status.OPTIMAL
+    assert estimate.assignment is not None
+    best = ef.solve(graph, "MAP", "brute").log_score
+    np.testing.assert_allclose(graph.log_score(estimate.assignment), best)

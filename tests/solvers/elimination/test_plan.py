@@ -11,6 +11,7 @@ from rich.console import Console
 from equifactor import FactorGraph, Task
 from equifactor.generators import ising_grid, random_graph
 from equifactor.solvers.elimination.plan import format_bytes, plan
+from equifactor.solvers.elimination.plan_cache import known_plan
 from equifactor.testing import contract_graphs
 
 
@@ -92,3 +93,12 @@ def test_memory_is_honest(task: Task):
 @pytest.mark.parametrize(("n", "text"), [(10, "10 bytes"), (3.5 * 2**30, "3.5 GiB"), (2.0**80, "2^80 bytes")])
 def test_bytes_in_words(n: float, text: str):
     assert format_bytes(n) == text
+
+
+def test_a_plan_cut_short_is_not_kept() -> None:
+    """With little work there may be no plan; a later call with more work still finds it."""
+    graph = ising_grid(1, 301, seed=0)
+    assert known_plan(graph, most_work=1.0) is None
+    found = known_plan(graph)
+    assert found is not None
+    assert known_plan(graph, most_work=1.0) is found

@@ -186,3 +186,11 @@ def test_bursts_are_short_on_large_graphs() -> None:
     search = search_of(ising_grid(120, 120, seed=0))
     search.work(0.01)  # one dive
     assert 0 < search.nodes < 500
+
+
+def test_short_turns_end_with_the_same_optimum() -> None:
+    graph = dense_pairs(12, 0)
+    search = search_of(graph)
+    while not search.finished:
+        search.work(1e-4)
+    assert search.score == pytest.approx(solve(graph, "MAP", "brute").log_score, abs=1e-6)

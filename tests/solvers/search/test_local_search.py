@@ -100,6 +100,16 @@ def test_phases_report_the_best_score() -> None:
     assert last == pytest.approx(graph.log_score(model.flat.assignments(search.best)[0]), rel=1e-9)
 
 
+def test_a_part_of_a_phase_makes_fewer_moves_and_keeps_the_best() -> None:
+    model = MoveModel(compile(ising_grid(20, 20, seed=2)))
+    search = LocalSearch(model, model.unary_assignment())
+    assert search.phase_seconds > 0.0
+    for n in range(30):
+        before = search.score
+        search.step(0.5**n)  # The last ones are single regions and a few moves.
+        assert search.score >= before - 1e-9
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(("collection", "count"), [("Segment", 4), ("DBN", 3), ("Protein", 4)])
 def test_public_models_are_solved_within_seconds(collection: str, count: int) -> None:
