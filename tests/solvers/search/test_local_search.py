@@ -103,7 +103,7 @@ def test_phases_report_the_best_score() -> None:
 def test_a_part_of_a_phase_makes_fewer_moves_and_keeps_the_best() -> None:
     model = MoveModel(compile(ising_grid(20, 20, seed=2)))
     search = LocalSearch(model, model.unary_assignment())
-    assert search.phase_seconds > 0.0
+    assert search.phase_work > 0.0
     for n in range(30):
         before = search.score
         search.step(0.5**n)  # The last ones are single regions and a few moves.
