@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 _LINE = re.compile(
     r"(?P<name>[A-Za-z_]\w*)(?:\[[^\]]*\])?(?:\((?P<arguments>[^)]*)\))?(?P<targets>(?:\s[^{}]*)?)(?P<open>\{)?"
 )
-_COMMENT = re.compile(r"^([^#\[]*(?:\[[^\]]*\])?[^#]*)#.*$", re.DOTALL)  # A tag in brackets may hold the sign #.
 _IGNORED = ("detector", "logical_observable")
 _MAX_DIGITS = 18  # The largest number of digits of a target: a number of 18 digits fits into 64 bits.
 MAX_DEPTH = 100  # The largest number of blocks inside each other; those of Stim have two or three. Chosen by hand.
@@ -79,7 +78,7 @@ class _ModelText:
         """Return the whole file as a block."""
         stack = [_RepeatBlock(1, 1)]
         for number, raw in enumerate(self.text.splitlines(), start=1):
-            line = _COMMENT.sub(r"\1", raw).strip()
+            line = _without_comment(raw).strip()
             if not line:
                 continue
             if line == "}" and len(stack) > 1:
@@ -134,6 +133,14 @@ class _ModelText:
 
     def error(self, number: int, text: str) -> FormatError:
         return FormatError(f"{self.where}:{number}: {text}")
+
+
+def _without_comment(line: str) -> str:
+    """Return a line up to the sign # of its comment. The tag in brackets may hold this sign too."""
+    sign, tag = line.find("#"), line.find("[")
+    if 0 <= tag < sign and (end := line.find("]", tag)) >= 0:
+        sign = line.find("#", end)
+    return line if sign < 0 else line[:sign]
 
 
 @dataclass(frozen=True)
