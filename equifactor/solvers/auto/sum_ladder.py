@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
-from equifactor.kernels.compile_costs import can_compile, seconds_to_compile
+from equifactor.kernels.compile_costs import COMPILE_SHARE, LAST_COMPILE_SHARE, can_compile, seconds_to_compile
 from equifactor.solvers.auto.crude_bounds import with_error
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
@@ -40,6 +40,10 @@ _TREE_SHARE = 0.9
 # A solver is not started with less time than this. Halved or doubled: error within 10 % with 0.3 s; doubled with 0.1 s:
 # error +290 %.
 _LEAST_SECONDS = 0.05
+# The share of the time left for the network if no sampler is compiled: a sampler of one variable at a time needs the
+# rest. Chosen by hand.
+_NETWORK_SHARE = 0.25
+_MOST_SWEEPS = 10**6  # Draws of that sampler, which works until the time is up.
 _STREAM = 7919  # The distance of the seeds of samplers that run side by side: a prime, so that seeds do not meet.
 
 
@@ -158,8 +162,20 @@ class SumLadder:
         if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
             return
         sampled = yield self._step(self._sampler(), 1.0)
+        if isinstance(sampled, Refusal) and self._sampler().name in self.unready and self.task is Task.MAR:
+            yield from self._steps_with_few_kernels()
         if isinstance(sampled, LadderAnswer) and sampled.estimate.marginals is None and sampled.estimate.log_z is None:
             yield self._step(regions, 1.0)  # The sampler had too little time, or found nothing to start from.
+
+    def _steps_with_few_kernels(self) -> Steps[LadderAnswer]:
+        """Offer what a first run can use: a network in plain NumPy, and the sampler that is compiled the soonest."""
+        from equifactor.solvers.auto.sum_portfolio import network_fits
+        from equifactor.solvers.learned.fe_net_solver import FENetSolver
+        from equifactor.solvers.sampling.gibbs import Gibbs
+
+        if network_fits([self.graph], self.context) and not any(a.solver.name == "fe-net" for a in self.answers):
+            yield self._step(FENetSolver(), _NETWORK_SHARE)
+        yield self._step(Gibbs(samples=_MOST_SWEEPS), 1.0, LAST_COMPILE_SHARE)
 
     @property
     def _tables(self) -> float:
@@ -171,9 +187,9 @@ class SumLadder:
 
         return BlockSampling(memory_limit=self._tables, enumerate=False)
 
-    def _step(self, solver: Solver, share: float) -> Step[LadderAnswer]:
+    def _step(self, solver: Solver, share: float, compile_share: float = COMPILE_SHARE) -> Step[LadderAnswer]:
         def run() -> LadderAnswer | Refusal:
-            if not can_compile(self.context.clock, share, solver.name):
+            if not can_compile(self.context.clock, share, solver.name, compile_share=compile_share):
                 self.unready.append(solver.name)
                 return Refusal("its kernels are not compiled, and compiling them would take too long")
             answer = self._run_solver(solver, share)

@@ -49,7 +49,7 @@ def estimates(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) 
     both signs BP has no fixed point, and around near-certain loops its beliefs vanish. There BP is certain and wrong,
     and the KL of the network is about a tenth.
     """
-    learned = task is Task.MAR and _can_run(context) and _fits(graphs, context)
+    learned = task is Task.MAR and _can_run(context) and network_fits(graphs, context)
     part = replace(context, clock=context.clock.part(_BP_SHARE)) if learned else context
     if len(graphs) == 1:
         found: list[tuple[Estimate, Solver]] = [best_of_runs(graphs[0], task, part)]
@@ -79,12 +79,12 @@ def _learned(network: Solver, graphs: Sequence[FactorGraph], task: Task, context
     if not all(map(network.takes_kinds_of, graphs)):
         forms = table_forms(graphs, task)
         lowered = [form.graph for form in forms if not isinstance(form, Refusal)]
-        if len(lowered) < len(forms) or not _fits(lowered, context):
+        if len(lowered) < len(forms) or not network_fits(lowered, context):
             return [Estimate(status=Status.TOO_LARGE) for _ in graphs]
     return run_any_kind(network, graphs, task, context)
 
 
-def _fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
+def network_fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
     """Return whether the network should end within half of the time left, and fits memory."""
     states = sum(int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs)
     work = Seconds.NETWORK_STATE * states
