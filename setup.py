@@ -57,8 +57,10 @@ class BuildWithKernels(build_py):
     def _compile(self, folder: str) -> None:
         name, features = self._imported("kernel_cache").PORTABLE.get(platform.machine(), ("", ""))
         portable = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features} if name else {}
+        # An isolated build finds Numba by the path that pip has set.
+        paths = [str(Path(self.build_lib).resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
-            **os.environ, **portable, "PYTHONPATH": str(Path(self.build_lib).resolve()), "NUMBA_CACHE_DIR": folder,
+            **os.environ, **portable, "PYTHONPATH": os.pathsep.join(paths), "NUMBA_CACHE_DIR": folder,
             "EQUIFACTOR_PLAIN": "0", "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
         chosen = [] if WANTED == "1" else WANTED.split(",")

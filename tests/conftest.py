@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import jaxtyping
 import pytest
 from dask_processes import Dask
 from hypothesis import settings
@@ -44,6 +45,9 @@ def modules_with_shapes() -> list[str]:
 
 
 if find_spec("beartype"):
+    import shape_checks
+
+    jaxtyping.jaxtyped = shape_checks.jaxtyped  # type: ignore[assignment] - The hook decorates with this name.
     install_import_hook(modules_with_shapes(), "shape_checks.checked")
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import runpy
 import shutil
 import subprocess
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -41,3 +44,20 @@ def test_an_archive_of_the_sources_can_be_built() -> None:
     read = re.findall(r'_ROOT / "([\w.]+)"', (ROOT / folder / "kernel_backend.py").read_text(encoding="utf-8"))
     assert {*read} <= {"pyproject.toml", *needed()}
     assert "constraints.txt" in read
+
+
+def test_kernels_are_compiled_with_the_packages_of_an_isolated_build(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    setuptools = pytest.importorskip("setuptools")
+    monkeypatch.setattr(setuptools, "setup", lambda **settings: None)
+    script = runpy.run_path(str(ROOT / "setup.py"))
+    command = script["BuildWithKernels"](setuptools.Distribution())
+    command.build_lib = str(tmp_path / "lib")
+    command._imported = lambda name: SimpleNamespace(PORTABLE={})
+    started: list[dict[str, str]] = []
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, env, **settings: started.append(env))
+    for isolated in ("overlay", ""):
+        monkeypatch.setenv("PYTHONPATH", isolated)
+        command._compile(str(tmp_path))
+    assert [env["PYTHONPATH"].split(os.pathsep)[1:] for env in started] == [["overlay"], []]

@@ -71,8 +71,9 @@ def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+            count = len(args)
             for place, name, expected, parts, quick in rules:
-                if place < len(args):
+                if place < count:
                     value: object = args[place]
                 elif name in kwargs:
                     value = kwargs[name]

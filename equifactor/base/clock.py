@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# `signal` wraps this module. Its functions look for members of enums, which takes ten times as long.
+import _signal  # type: ignore[import-not-found]
 import contextlib
 import signal
 import threading
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _REPEAT = 0.2  # Seconds between two rings of an alarm: an exception that got lost delays the end by this much.
+_CTRL_C = int(signal.SIGINT)
 _LEAST_CPU = 0.01  # CPU seconds from which `Clock.crowding` is measured. Chosen by hand.
 
 
@@ -130,7 +133,7 @@ class Clock:
     @property
     def working(self) -> float:
         """The seconds since creation without those of compiling: how long the work itself took."""
-        return Clock.now() - self.start - self.compiling
+        return Clock.now() - self.start - (Compiling.seconds - self._compiled_before)
 
     @property
     def left(self) -> float:
@@ -189,35 +192,33 @@ class Clock:
         here = threading.get_ident()
         entry = here, self
         Clock._governing.append(entry)
+        catches = self._catch_interrupt()
         try:
-            with self._interrupt_caught():
-                yield
+            yield
         except NotCompiledError as error:
             if any(thread == here and clock is not self for thread, clock in Clock._governing):
                 raise
             raise SolveError(str(error)) from None
         finally:
+            if catches:
+                _signal.signal(_CTRL_C, signal.default_int_handler)
             Clock._governing.remove(entry)
 
-    @contextlib.contextmanager
-    def _interrupt_caught(self) -> Iterator[None]:
+    def _catch_interrupt(self) -> bool:
+        """Let the first Ctrl-C stop the clock; return whether that was possible."""
         if (
             threading.current_thread() is not threading.main_thread()
-            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+            or _signal.getsignal(_CTRL_C) is not signal.default_int_handler
         ):
-            yield
-            return
+            return False
 
         def stop(signum: int, frame: FrameType | None) -> None:
             self.interrupted = True
             Clock.interrupts += 1
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
-        signal.signal(signal.SIGINT, stop)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        _signal.signal(_CTRL_C, stop)
+        return True
 
     @classmethod
     @contextlib.contextmanager

@@ -98,8 +98,8 @@ def replace_settings(method: M, keywords: Mapping[str, Any]) -> M:
 
 def format_method(method: Any) -> str:
     """Return the text form, with the settings that differ from the defaults; it parses back to an equal method."""
-    values = {f.name: (getattr(method, f.name), f.default) for f in dataclasses.fields(method)}
-    return _with_brackets(str(method.name), {k: value for k, (value, default) in values.items() if value != default})
+    given = {f.name: value for f in dataclasses.fields(method) if (value := getattr(method, f.name)) != f.default}
+    return _with_brackets(str(method.name), given)
 
 
 def with_settings(text: str, settings: Mapping[str, Any]) -> str:
@@ -109,8 +109,10 @@ def with_settings(text: str, settings: Mapping[str, Any]) -> str:
 
 
 def _with_brackets(name: str, settings: Mapping[str, Any]) -> str:
+    if not settings:
+        return name
     inside = ", ".join(f"{key}={format_value(value)}" for key, value in settings.items())
-    return f"{name}({inside})" if inside else name
+    return f"{name}({inside})"
 
 
 def _field_names(cls: type) -> list[str]:

@@ -58,7 +58,7 @@ def _is_doubtful(estimate: Estimate, graph: FactorGraph) -> bool:
         return False
     known = estimate.standard_errors is not None or estimate.log_z_error is not None
     known = known or (estimate.lower_bound is not None and estimate.lower_bound > -np.inf)
-    return not known and bool(np.isneginf(graph.log_phi).any())
+    return not known and bool(graph.log_phi.min(initial=0.0) == -np.inf)
 
 
 def _likeliest(marginals: Marginals) -> np.ndarray:

@@ -27,5 +27,5 @@ def test_wrong_dets_are_refused_in_one_short_sentence(tmp_path: Path, line: str)
 
 
 def test_a_tag_may_hold_the_sign_of_comments() -> None:
-    model = parse_dem("error[a#b](0.1) D0 # L0\n# error(0.1) D5\nerror(0.1) D1 # [x]")
-    assert (model.num_errors, model.num_detectors, model.num_observables) == (2, 2, 0)
+    model = parse_dem("error[a#b](0.1) D0 # L0\n# error(0.1) D5\nerror(0.1) D1 # [x]\nerror[#](0.1) D2 L0")
+    assert (model.num_errors, model.num_detectors, model.num_observables) == (3, 3, 1)

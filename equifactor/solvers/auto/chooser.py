@@ -11,12 +11,13 @@ from equifactor.base.budget import Budget, Refusal
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
-from equifactor.kernels.compile_costs import can_compile, seconds_to_compile
+from equifactor.kernels.compile_costs import LAST_COMPILE_SHARE, can_compile, seconds_to_compile
 from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_kinds, table_forms
 from equifactor.solvers.elimination.brute import BruteForce
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import NoOrder
+from equifactor.solvers.learned.best_assignments import is_better
 from equifactor.solvers.messages.bp import BeliefPropagation
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
@@ -265,16 +266,37 @@ class Auto(Solver):
             return self._by_messages(form, known, why, context)
 
     def _by_messages(self, form: LoweredGraph, known: Estimate | None, why: Refusal, context: SolveContext) -> Estimate:
-        """Return the MAP by max-product alone, because the kernels of the search are not ready."""
-        bp = BeliefPropagation(damping=0.5)
-        found = form.estimate(bp.run([form.graph], Task.MAP, context)[0])
-        if known is not None and known.assignment is not None:
-            found = max((found, known), key=lambda e: _score(form, e))
+        """Return the MAP by solvers that need few kernels, because those of the search are not ready.
+
+        These are max-product and a network, both in plain NumPy, and local search if it is compiled soon enough.
+        """
+        from equifactor.solvers.auto.sum_portfolio import network_fits
+        from equifactor.solvers.learned.fe_net_solver import FENetSolver
+        from equifactor.solvers.search.local_search import LocalSearchSolver
+
+        best: tuple[Estimate, Solver | str] = Estimate(status=Status.TIME_LIMIT) if known is None else known, "search"
+        for solver in (BeliefPropagation(damping=0.5), FENetSolver(), LocalSearchSolver()):
+            is_first = isinstance(solver, BeliefPropagation)
+            if not is_first and not can_compile(context.clock, 1.0, solver.name, compile_share=LAST_COMPILE_SHARE):
+                continue
+            if isinstance(solver, FENetSolver) and not network_fits([form.graph], context):
+                continue
+            if not is_first and context.clock.stopped:
+                break
+            try:
+                found = form.estimate(solver.run([form.graph], Task.MAP, context)[0])
+            except NotCompiledError:
+                continue
+            if found.status is Status.ZERO_PROBABILITY:
+                return _say(found, solver, why)
+            if best[0].assignment is None or is_better(_score(form, found), _score(form, best[0])):
+                best = found, solver
         seconds = seconds_to_compile(SEARCH)
         reason = (
             f"{why}, and compiling the kernels of the search takes about {seconds:.0f} s (equifactor doctor --warm)"
         )
-        return _say(found, bp, reason)
+        late = context.clock.status
+        return _say(best[0] if late is None else replace(best[0], status=late), best[1], reason)
 
     def _by_portfolio(
         self, form: LoweredGraph, known: Estimate | None, why: Refusal, seconds: float, context: SolveContext

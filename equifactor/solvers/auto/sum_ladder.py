@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
-from equifactor.kernels.compile_costs import can_compile, seconds_to_compile
+from equifactor.kernels.compile_costs import COMPILE_SHARE, LAST_COMPILE_SHARE, can_compile, seconds_to_compile
 from equifactor.solvers.auto.crude_bounds import with_error
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
@@ -172,23 +172,24 @@ class SumLadder:
         found = yield self._step(regions, _REGION_SHARE)
         if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
             return
+        gibbs, quick = Gibbs(samples=_MOST_DRAWS), None
         if self.task is Task.MAR:
             short = self.context.clock.left < _SHORT
-            gibbs = Gibbs(samples=_MOST_DRAWS)
-            quick = yield self._step(gibbs, _SHORT_SHARE if short else _GIBBS_SHARE, _LEAST_GIBBS)
-            if (
-                short
-                and isinstance(quick, LadderAnswer)
-                and quick.estimate.marginals is not None
-                and not quick.is_stuck
-            ):
-                longer = yield self._step(gibbs, 1.0, _LEAST_GIBBS, stream=1)  # Blocks would hardly start.
-                if isinstance(longer, LadderAnswer) and longer.estimate.marginals is not None:
-                    self.answers.remove(quick)  # Standard errors of two short runs are too rough to weigh them.
+            quick = yield self._step(gibbs, _SHORT_SHARE if short else _GIBBS_SHARE, least=_LEAST_GIBBS)
+            if short and isinstance(quick, LadderAnswer) and not (quick.is_empty or quick.is_stuck):
+                yield from self._longer(gibbs, quick)  # Blocks would hardly start.
                 return
-        sampled = yield self._step(self._sampler(), 1.0, _LEAST_BLOCKS)
-        if isinstance(sampled, Refusal) or (sampled.estimate.marginals is None and sampled.estimate.log_z is None):
+        sampled = yield self._step(self._sampler(), 1.0, least=_LEAST_BLOCKS)
+        if quick is not None and self._sampler().name in self.unready:
+            yield from self._longer(gibbs, quick)  # It is the sampler that is compiled the soonest.
+        if isinstance(sampled, Refusal) or sampled.is_empty:
             yield self._step(regions, 1.0)  # The sampler had too little time, or found nothing to start from.
+
+    def _longer(self, sampler: Solver, quick: LadderAnswer | Refusal) -> Steps[LadderAnswer]:
+        """Offer a run of a sampler for the rest of the time, in place of its first run."""
+        longer = yield self._step(sampler, 1.0, least=_LEAST_GIBBS, compile_share=LAST_COMPILE_SHARE, stream=1)
+        if isinstance(quick, LadderAnswer) and isinstance(longer, LadderAnswer) and not longer.is_empty:
+            self.answers.remove(quick)  # Standard errors of two short runs are too rough to weigh them.
 
     @property
     def _tables(self) -> float:
@@ -200,9 +201,17 @@ class SumLadder:
 
         return BlockSampling(memory_limit=self._tables, enumerate=False)
 
-    def _step(self, solver: Solver, share: float, least: float = _LEAST_SECONDS, stream: int = 0) -> Step[LadderAnswer]:
+    def _step(
+        self,
+        solver: Solver,
+        share: float,
+        *,
+        least: float = _LEAST_SECONDS,
+        compile_share: float = COMPILE_SHARE,
+        stream: int = 0,
+    ) -> Step[LadderAnswer]:
         def run() -> LadderAnswer | Refusal:
-            if not can_compile(self.context.clock, share, solver.name):
+            if not can_compile(self.context.clock, share, solver.name, compile_share=compile_share):
                 self.unready.append(solver.name)
                 return Refusal("its kernels are not compiled, and compiling them would take too long")
             answer = self._run_solver(solver, share, stream)

@@ -84,7 +84,7 @@ def first_answers(
         context: the clock of all first answers.
     """
     clock = context.clock
-    learned = task is Task.MAR and _can_run(context) and _fits(graphs, context)
+    learned = task is Task.MAR and _can_run(context) and network_fits(graphs, context)
     runs: list[list[tuple[Estimate, Solver]]] = [[(answer.estimate, answer.solver)] for answer in quick]
     used = sum(answer.seconds for answer in quick)
     answers: list[list[LadderAnswer]] = [[] for _ in graphs]
@@ -142,7 +142,7 @@ def _learned(network: Solver, graphs: Sequence[FactorGraph], task: Task, context
     if not all(map(network.takes_kinds_of, graphs)):
         forms = table_forms(graphs, task)
         lowered = [form.graph for form in forms if not isinstance(form, Refusal)]
-        if len(lowered) < len(forms) or not _fits(lowered, context):
+        if len(lowered) < len(forms) or not network_fits(lowered, context):
             return [Estimate(status=Status.TOO_LARGE) for _ in graphs]
     return run_any_kind(network, graphs, task, context)
 
@@ -161,7 +161,7 @@ def _edge_states(graphs: Sequence[FactorGraph]) -> int:
     return sum(int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs)
 
 
-def _fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
+def network_fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
     """Return whether the network should end in the time left, and fits memory."""
     budget = Budget(context.clock, memory=_MEMORY)
     return budget.worth_starting(_network_work(graphs), 1.0, _BYTES * _edge_states(graphs))

@@ -169,6 +169,9 @@ def place_messages(size: IntArray, parent: IntArray) -> tuple[IntArray, int]:
 
     First fit among the large ones; the small ones lie one after another.
     """
+    if size.max(initial=0) < _FIRST_FIT:
+        ptr = ptr_of(size)
+        return ptr[:-1], int(ptr[-1])
     offset = np.zeros(len(size), np.int64)
     is_small = size < _FIRST_FIT
     large = np.flatnonzero(~is_small)

@@ -55,8 +55,13 @@ class FENetSolver(NeuralBP):
     native_class = "equifactor.solvers.learned.native.native_fe_net:NativeFENet"
 
     def members(self) -> list[IterativeSolver[Any]]:
-        """Return BP, and the untrained network: BP that is corrected around triangles and squares."""
-        loops = dataclasses.replace(self, weights=None, untrained=True, iterations=_LOOP_STEPS, tighten=0)
+        """Return BP, and the untrained network: BP that is corrected around triangles and squares.
+
+        On a CPU the untrained network runs in NumPy, where it skips all layers.
+        """
+        loops = dataclasses.replace(
+            self, weights=None, untrained=True, engine="auto", iterations=_LOOP_STEPS, tighten=0
+        )
         return [*super().members(), loops]
 
     def judged(

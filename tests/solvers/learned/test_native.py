@@ -118,7 +118,9 @@ def test_both_engines_have_the_same_weights(kind: str, settings: dict[str, Any])
 def test_untrained_networks(kind: str) -> None:
     graph = GRAPHS["grid"]
     if kind != "fe-gnn":
-        _compare(graph, "MAR", f"{kind}(untrained)")
+        for name in ("grid", "ragged", "zeros", "kinds"):
+            _compare(GRAPHS[name], "MAR", f"{kind}(untrained)")
+            _compare(GRAPHS[name], "MAP", f"{kind}(untrained)")
         return
     first, again, other = (
         solve(graph[0], "MAR", f"{kind}(untrained)", seed=seed).marginals.values for seed in (0, 0, 1)

@@ -67,6 +67,9 @@ class NativeFENet:
         self.out, self.out_bias = weights["out.weight"], weights["out.bias"][:, None].astype(np.float64)
         self.first_alpha = logit(config.damping)
         self.mlp3 = Mlp.of(weights, "mlp3", 3)
+        # Without weights in its last layers the network is BP with loop corrections, whatever its hidden vectors are.
+        last_layers = ("out.weight", "out.bias", "mlp3.4.weight", "mlp3.4.bias")
+        self.is_silent = not any(weights[name].any() for name in last_layers)
 
     @staticmethod
     def shapes(config: FENetConfig) -> dict[str, tuple[int, ...]]:
@@ -84,45 +87,57 @@ class NativeFENet:
         """Prepare the batch, and return uniform messages and hidden vectors of zero."""
         log_phi, size = wiring.flat.log_phi, len(wiring.state)
         self.wiring, self.tables = wiring, NativeTables(wiring, log_phi)
+        self.loops: NativeLoops | None = loops_of(wiring) if self.config.loops else None
+        hidden = np.zeros((self.config.channels, size), np.float32)
+        first = FENetState(wiring.uniform_messages(), hidden, np.zeros(wiring.flat.num_states), 0.0)
+        # Kernels take 16 columns at once.
+        self.is_fast = wiring.compiled and not wiring.has_zeros and all(rows.num >= 16 for rows in wiring.rows)
+        if self.is_silent:
+            self.silence = np.zeros((len(self.out), size), np.float32)
+            return first
         if self.config.tables:  # Finite numbers replace zeros here. They are features and never become answers.
             bounded = np.maximum(log_phi, _LOWEST) if wiring.has_zeros else log_phi
             self.warm_tables = NativeTables(wiring, self.beta[:, None] * bounded, np.float32)
-        # Kernels take 16 columns at once.
-        self.is_fast = wiring.compiled and not wiring.has_zeros and all(rows.num >= 16 for rows in wiring.rows)
-        self.loops: NativeLoops | None = loops_of(wiring) if self.config.loops else None
         self.input = np.zeros((self.num_rows, size), np.float32)
         self.input[self.config.channels] = 1.0
         self.input[self.rows_seen][-1] = squash(wiring.normalize(wiring.unary_seen).astype(np.float32))
-        hidden = np.zeros((self.config.channels, size), np.float32)
-        return FENetState(wiring.uniform_messages(), hidden, np.zeros(wiring.flat.num_states), 0.0)
+        return first
 
     def step(self, state: FENetState) -> FENetState:
         """Do one step; the numbers are those of the docstring of `FENet`."""
-        config, wiring, x, C = self.config, self.wiring, self.input, self.config.channels
+        config, wiring = self.config, self.wiring
         old, before = state.msg_fv, state.hidden
         msg_vf = wiring.outgoing(old)  # 1
         unscaled = self.tables.messages(msg_vf)
         new = wiring.normalize(unscaled)
-        sent = self._see(old, new, msg_vf, unscaled)
-        x[:C] = before
-        wiring.sums.of_others(self.mlp1(wiring, before), x[self.rows_u])  # 2
-        if config.tables:
-            self._through_tables(sent)
         delta: Any = None
         loops = state.loops
         if self.loops is not None:  # 5
             delta, loops = self.loops.corrections(old, new)
             wiring.center(delta)
-            x[-1] = delta
-            squash(x[-1])
-        h = self.gru(x, wiring.compiled)  # 6
-        out = self.out @ h
+        h = before if self.is_silent else self._next_hidden(before, old, new, msg_vf, unscaled, delta)
+        out = self.silence if self.is_silent else self.out @ h
         msg = self._next_messages(out, new, old, delta)  # 7
         if config.settle and (wiring.has_zeros or state.steps >= config.steps):
             keep = 1.0 - settling(state.steps + 1.0, config.steps, config.settle)
             msg = wiring.damp(msg, old, keep)
-            h += np.float32(keep) * (before - h)
+            h = h + np.float32(keep) * (before - h)
         return FENetState(msg, h, loops, state.steps + 1.0)
+
+    def _next_hidden(
+        self, before: Any, old: FloatArray, new: FloatArray, msg_vf: FloatArray, unscaled: FloatArray, delta: Any
+    ) -> Any:
+        """Return the hidden vectors [C, S2] after a step (2 to 6)."""
+        wiring, x = self.wiring, self.input
+        sent = self._see(old, new, msg_vf, unscaled)
+        x[: self.config.channels] = before
+        wiring.sums.of_others(self.mlp1(wiring, before), x[self.rows_u])  # 2
+        if self.config.tables:
+            self._through_tables(sent)
+        if delta is not None:
+            x[-1] = delta
+            squash(x[-1])
+        return self.gru(x, wiring.compiled)  # 6
 
     def _see(self, old: FloatArray, new: FloatArray, msg_vf: FloatArray, unscaled: FloatArray) -> Any:
         """Set the log messages that the network sees; return m_{i->a} [S2], normalised."""
@@ -184,6 +199,8 @@ class NativeFENet:
         """Return the log beliefs [X] of the messages, corrected by MLP3."""
         flat, config = self.wiring.flat, self.config
         log_b = self.wiring.log_beliefs(state.msg_fv)
+        if self.is_silent:
+            return log_b
         total = self.wiring.sums.of(state.hidden)
         scale = _log_sums(flat, log_b)
         parts = [total, squash((log_b - finite(scale)[flat.var_of_state]).astype(np.float32))[None]]
