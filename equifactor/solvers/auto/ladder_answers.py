@@ -38,9 +38,6 @@ _CORRELATION = 0.5
 # R-hat of chains up to which another answer may correct an error of ln Z above `_MEASURED_LOG_Z`. Halved or doubled:
 # the same answers.
 _NEARLY_MIXED = 1.2
-# A sampler is left out if its R-hat exceeds 1 by more than this many times as much as that of another sampler: the
-# standard errors of chains that have not mixed are too small.
-_WORSE_MIXED = 2.0
 # A squared distance of up to this many times the squared standard error of a sampler can be chance. Then the squared
 # error of an answer is taken to be at most this many times its squared distance from another answer.
 _BY_CHANCE = 1.5
@@ -209,10 +206,10 @@ def _squared_error(distance: float, sampled: float, least: float) -> float:
 def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
     """Return several samplers as one, each weighted by one over its squared error; None for an empty list.
 
-    Samplers whose chains have mixed much worse than those of another are left out.
+    Single-variable sampling that has mixed worse than others is left out: its standard errors are then too small.
     """
-    least = min((_r_hat(a) for a in samplers), default=1.0)
-    samplers = [a for a in samplers if _r_hat(a) <= max(R_HAT_LIMIT, 1.0 + _WORSE_MIXED * (least - 1.0))]
+    least = min((_r_hat(a) for a in samplers if a.solver.name != "gibbs"), default=math.inf)
+    samplers = [a for a in samplers if a.solver.name != "gibbs" or _r_hat(a) <= max(R_HAT_LIMIT, least)]
     if len(samplers) < 2:
         return samplers[0] if samplers else None
     errors = np.stack([_values(a.estimate.standard_errors) for a in samplers])

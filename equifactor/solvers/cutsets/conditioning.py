@@ -196,7 +196,7 @@ def sum_all(
     estimate = replace(estimate, marginals=reduced.marginals(_normalised(values, reduced.graph.structure.state_ptr)))
     if error == 0.0 or not done:
         return estimate
-    errors = np.where((values > 0.0) & (values < 1.0), error, 0.0)
+    errors = np.full_like(values, error)  # Drawn states that agree do not make a variable certain.
     return replace(
         estimate,
         status=context.clock.status or Status.CONVERGED,
