@@ -91,8 +91,12 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
     sampled = _together(free or samplers)
     others = [a for a in usable if a.estimate.standard_errors is None]
     if sampled is None:
-        best = _best_unjudged(others)
-        return replace(best.estimate, **log_z), str(best.solver), ""
+        best, second = _best_unjudged(others), _second_opinion(others)
+        if second is None:
+            return replace(best.estimate, **log_z), str(best.solver), ""
+        mean = 0.5 * (_values(best.estimate.marginals) + _values(second.estimate.marginals))
+        marginals = Marginals(mean, best.estimate.marginals.ptr)  # type: ignore[union-attr]
+        return replace(best.estimate, **log_z, marginals=marginals), f"{best.solver} and {second.solver}", ""
     s, se = _values(sampled.estimate.marginals), _values(sampled.estimate.standard_errors)
     agree = _r_hat(sampled) < R_HAT_LIMIT
     if sampled.solver.name == "gibbs":
@@ -225,7 +229,7 @@ def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
 
 def _disagreement(answer: LadderAnswer, others: Sequence[LadderAnswer]) -> float:
     """Return the mean squared distance of an answer from the nearest other one, if BP is among them and has settled."""
-    if not any(a.solver.name == "bp" and a.estimate.status is Status.CONVERGED for a in others):
+    if not _is_settled(others):
         return math.inf
     own = _values(answer.estimate.marginals)
     rest = [_values(a.estimate.marginals) for a in others if a is not answer]
@@ -253,12 +257,29 @@ def _number(value: float | None) -> float:
     return value
 
 
+def _is_settled(answers: Sequence[LadderAnswer]) -> bool:
+    """Return whether BP is one of some answers and has settled."""
+    return any(a.solver.name == "bp" and a.estimate.status is Status.CONVERGED for a in answers)
+
+
+def _second_opinion(answers: Sequence[LadderAnswer]) -> LadderAnswer | None:
+    """Return the answer of regions if it should be averaged with that of the network.
+
+    Where BP has no fixed point, regions are better than the network on diagnosis and linkage and worse on frustrated
+    grids, and nothing shows which. The KL of a mean is at most the mean of both.
+    """
+    names = {a.solver.name for a in answers}
+    if _is_settled(answers) or not {"fe-net", "regions"} <= names:
+        return None
+    return next(a for a in reversed(answers) if a.solver.name == "regions")
+
+
 def _best_unjudged(answers: Sequence[LadderAnswer]) -> LadderAnswer:
     """Return the best of some answers that no sampler has judged: finite answers first, then by the method.
 
     Regions correct a fixed point of BP. Where BP has none, as on frustrated grids, the network is better.
     """
-    settled = any(a.solver.name == "bp" and a.estimate.status is Status.CONVERGED for a in answers)
+    settled = _is_settled(answers)
     order = ("mini-buckets", "bp", *(("fe-net", "regions") if settled else ("regions", "fe-net")), "gibbs", "blocks")
 
     def trust(answer: LadderAnswer) -> tuple[bool, int]:
