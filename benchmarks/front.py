@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -183,6 +184,7 @@ def report(rows: list[Row]) -> None:
 
 def draw(rows: list[Row], folder: Path) -> None:
     """Draw one picture for each family: the solvers that are within 3 times the front somewhere, and `auto`."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     for name in dict.fromkeys(r["family"] for r in rows):
@@ -200,11 +202,13 @@ def draw(rows: list[Row], folder: Path) -> None:
                 axes.plot(limits, np.maximum(errors, _FLOOR), marker="o", ms=3, label=label, **style)
         axes.set(xscale="log", yscale="log", xlabel="limit in CPU seconds", title=name)
         axes.set_ylabel("relative error of the score" if FAMILIES[name].task == "MAP" else "mean KL in nats")
+        axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
-        slug = "".join(c if c.isalnum() else "-" for c in name.lower()).replace("--", "-").strip("-")
+        slug = "-".join(re.findall(r"[a-z0-9]+", name.lower()))
         folder.mkdir(parents=True, exist_ok=True)
-        figure.savefig(folder / f"front-{slug}.svg", metadata={"Date": None})
+        with rc_context({"svg.fonttype": "none", "svg.hashsalt": slug}):  # Text stays text: a fifth of the size.
+            figure.savefig(folder / f"front-{slug}.svg", metadata={"Date": None})
 
 
 def main() -> None:
