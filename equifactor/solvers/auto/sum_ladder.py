@@ -45,8 +45,8 @@ _LEAST_GIBBS = 0.01
 # The share of the time left for single-variable sampling before that of blocks. With 0.1 s it errs ten times less on
 # graphs of 24 variables with all pairs; with 1 s and strong couplings blocks err thirty times less.
 _GIBBS_SHARE = 0.25
-# With fewer seconds than this it gets this share, and the rest as well if its chains are not stuck. With 0.25 s in place
-# of 0.05, errors on rugged graphs are half as large, but two standard errors cover 78 % of them and not 92 %.
+# With fewer seconds than this it gets this share, and the rest as well if its chains are not stuck. With 0.25 s, errors
+# on rugged graphs are half as large, but two standard errors cover 78 % of them; with 0.05 s they cover 92 %.
 _SHORT, _SHORT_SHARE = 0.05, 0.4
 _LEAST_BLOCKS = 0.02  # Sampling in blocks is not started with less time than this. It may still refuse a large model.
 _MOST_DRAWS = 10**5  # Draws of each chain of single-variable sampling at most: the time ends first.
