@@ -5,7 +5,9 @@ Each file `bpnn.py`, `nebp.py` and so on holds one kind of network in torch: its
 networks are in `fe_net.py` and so on for torch, and in `native/` without torch.
 
 network.py           the base class of networks            learned_solver.py    the base class of their solvers
-network_config.py    the base class of their settings      model_weights.py     weights read without torch
+network_config.py    the base class of their settings      neural_bp.py         solvers that improve BP
+network_trust.py     how far marginals may leave BP        best_assignments.py  the best assignments of a MAP run
+model_weights.py     weights read without torch
 wiring.py            what a network sees of a batch        network_run.py       one run of a network on a batch
 layers.py            small building blocks                 table_features.py    tables as plain feature vectors
 loop_corrections.py  exact corrections around short loops  loop_places.py       where short loops are

@@ -7,8 +7,9 @@ from typing import Literal
 
 from equifactor.base.errors import OptionError
 from equifactor.base.options import choices, option
-from equifactor.solvers.learned.learned_solver import InTorch, NeuralBP
+from equifactor.solvers.learned.learned_solver import InTorch
 from equifactor.solvers.learned.network_config import NetworkConfig
+from equifactor.solvers.learned.neural_bp import NeuralBP
 from equifactor.solving.registry import register
 
 FEATURES = ("old", "new", "variable", "factor-sum", "factor-max")

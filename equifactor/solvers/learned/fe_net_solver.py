@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from equifactor.base.options import option
-from equifactor.solvers.learned.learned_solver import InTorch, NeuralBP
+from equifactor.solvers.learned.learned_solver import InTorch
 from equifactor.solvers.learned.network_config import NetworkConfig
+from equifactor.solvers.learned.neural_bp import NeuralBP
 from equifactor.solving.registry import register
 from equifactor.solving.solver import IterativeSolver, SolveContext
 

@@ -82,6 +82,7 @@ class NeuralSolver(IterativeSolver["Run"]):
     narrowing = 2.0  # Steps of a network cost more than its preparation.
     network_class: ClassVar[Any]  # type[Network], or `InTorch`
     config_class: ClassVar[type[NetworkConfig] | None] = None  # None: that of the network.
+    starts_as_bp: ClassVar[bool] = False  # Whether the untrained network is BP, because its last layers are 0.
     native_class: ClassVar[str] = ""  # The place of the same network in NumPy, if there is one.
 
     iterations: int = option(0, "steps; 0: the number it was trained for, or 100 if a MAP run keeps the best", low=0)
@@ -178,7 +179,7 @@ class NeuralSolver(IterativeSolver["Run"]):
         draw = np.random.default_rng(context.seed).uniform
         bounds = {name: shape[-1] ** -0.5 for name, shape in cls.shapes(config).items()}
         # Answers of an untrained network that improves BP do not depend on its weights, because its last layers are 0.
-        scale = 0.0 if issubclass(type(self), NeuralBP) else 1.0
+        scale = 0.0 if self.starts_as_bp else 1.0
         weights = {
             name: scale * draw(-bounds[name], bounds[name], shape).astype(np.float32)
             for name, shape in cls.shapes(config).items()
@@ -310,92 +311,6 @@ class NeuralSolver(IterativeSolver["Run"]):
             return ""
         which = f"the {steps} steps it is made for" if steps == trained else f"{steps} steps (it is made for {trained})"
         return f"It ran {which}" + (f"; the last one moved a belief by {change:.1g}." if np.isfinite(change) else ".")
-
-
-_DAMPING = 0.5  # The default damping of an untrained network, which is the default of its settings.
-# Steps of a MAP run that keeps its best assignment. On the public models for training, fe-net has an error of .0017 on
-# DBN and .0059 on Grids after 100 steps, and .011 and .013 after the 16 steps of its training.
-_MAP_STEPS = 100
-_BP_ITERATIONS = 200  # Iterations of BP in a MAP run: the default of `bp`.
-
-
-@dataclass(frozen=True, kw_only=True)
-class NeuralBP(NeuralSolver):
-    """A solver whose network improves the messages of belief propagation."""
-
-    damping: float = option(_DAMPING, "damping of the untrained network", low=0.0, below=1.0)
-    decode: Literal["argmax", "sequential"] = option(
-        "argmax", "MAP: decode each variable alone, or factor by factor so that choices agree"
-    )
-    alone: bool = option(False, "answer with the last step of the network, without a comparison with BP")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.damping != _DAMPING and not self.untrained:
-            raise OptionError(
-                f"{self.name}: damping has an effect only together with untrained. A trained network chooses its own "
-                "damping."
-            )
-        if self.decode != "argmax":  # Sequential decoding goes through the factors in their order.
-            object.__setattr__(self, "symmetries", self.symmetries - {"global"})
-
-    def untrained_settings(self) -> dict[str, Any]:
-        """Return the damping it starts with."""
-        return {"damping": self.damping}
-
-    def keeps_best(self, task: Task) -> bool:
-        """Return whether a run keeps the best assignment that it has seen; an untrained network is BP itself."""
-        return task is Task.MAP and not self.alone and not self.untrained
-
-    def judged(
-        self, own: list[Estimate], graphs: Sequence[FactorGraph], task: Task, context: SolveContext
-    ) -> list[Estimate]:
-        """Return estimates of marginals after a comparison with BP; by default return them as they are."""
-        return own
-
-    def members(self) -> list[IterativeSolver[Any]]:
-        """Return the solvers that run before the network for MAP, so that no answer is worse than theirs."""
-        from equifactor.solvers.messages.bp import BeliefPropagation
-
-        return [BeliefPropagation(damping=_DAMPING, iterations=_BP_ITERATIONS, decode=self.decode)]
-
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Solve all graphs; for MAP return the best assignment of the network and of its members.
-
-        Marginals and ln Z are those of the network as far as `judged` trusts it.
-        """
-        if not self.keeps_best(task):
-            own = super().run(graphs, task, context)
-            return own if self.alone or self.untrained or task is Task.MAP else self.judged(own, graphs, task, context)
-        from equifactor.solvers.learned.best_assignments import best_of, run_members
-
-        self.check_task(task)
-        others = run_members(self.members(), graphs, context)
-        own = super().run(graphs, task, context)
-        return [best_of(graph, own[n], [(text, found[n]) for text, found in others]) for n, graph in enumerate(graphs)]
-
-    def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Run:
-        """Return the network before its first step, with a record of its best assignments for MAP."""
-        state = super().init(flat, task, context)
-        if self.keeps_best(task):
-            from equifactor.solvers.learned.best_assignments import BestAssignments
-
-            state.best = BestAssignments(flat)
-        return state
-
-    def _with_steps(self, task: Task, context: SolveContext) -> Self:
-        """Return the solver with `iterations` set; a run that keeps its best assignment makes more steps."""
-        if self.iterations or not self.keeps_best(task):
-            return super()._with_steps(task, context)
-        return dataclasses.replace(self, iterations=max(_MAP_STEPS, self.network(task, context).config.steps))
-
-    def states(self, state: Run) -> IntArray:
-        """Return the states [V] of the MAP assignment, decoded as the setting `decode` says."""
-        if self.decode == "argmax":
-            return state.best_states()
-        from equifactor.solvers.messages.sequential_decoding import sequential_states
-
-        return sequential_states(state.compiled, state.messages())
 
 
 def shipped_weights(kind: str, task: Task) -> Path:
