@@ -51,7 +51,7 @@ _UNSETTLED_LOG_Z = 3.0
 _STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LadderAnswer:
     """A solver that has run, its answer and its time."""
 
@@ -105,7 +105,8 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
     if not others or S == 0.0:
         return replace(sampled.estimate, **log_z), str(sampled.solver), ""
     distance = [float(np.mean((_values(a.estimate.marginals) - s) ** 2)) for a in others]
-    n = int(np.argmin(distance)) if free else others.index(_best_unjudged(others))
+    best = _best_unjudged(others)
+    n = int(np.argmin(distance)) if free else next(k for k, answer in enumerate(others) if answer is best)
     q, Q = others[n], _squared_error(distance[n], S, _LEAST_SHARE if agree else _UNSURE_SHARE)
     if free and distance[n] < _BY_CHANCE * S:  # The sampler does not contradict it.
         Q = min(Q, _AGREEMENT * _disagreement(q, others))

@@ -185,7 +185,8 @@ class SumLadder:
         """Offer a run of a sampler for the rest of the time, in place of its first run."""
         longer = yield self._step(sampler, 1.0, least=_LEAST_GIBBS, compile_share=LAST_COMPILE_SHARE, stream=1)
         if isinstance(quick, LadderAnswer) and isinstance(longer, LadderAnswer) and not longer.is_empty:
-            self.answers.remove(quick)  # Standard errors of two short runs are too rough to weigh them.
+            # Standard errors of two short runs are too rough to weigh them.
+            self.answers = [answer for answer in self.answers if answer is not quick]
 
     @property
     def _tables(self) -> float:

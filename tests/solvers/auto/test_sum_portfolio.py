@@ -141,3 +141,23 @@ def test_regions_are_preferred_where_bp_settles(settled: bool, chosen: str) -> N
     assert estimate.marginals is not None
     mean = 0.5 * (found["fe-net"].values + found["regions"].values)
     np.testing.assert_allclose(estimate.marginals.values, found["regions"].values if settled else mean)
+
+
+def test_a_sampler_that_is_stuck_gives_errors_and_not_marginals() -> None:
+    from equifactor.solving.registry import parse_solver
+
+    bp, gibbs = solve(WEAK, "MAR", "bp"), solve(WEAK, "MAR", "gibbs(samples=20, burn_in=5)")
+    twice = [LadderAnswer(parse_solver("regions"), Estimate(status=Status.CONVERGED, marginals=bp.marginals), 0.1)] * 2
+    for r_hat in (1.0, 3.0):
+        sampled = Estimate(
+            status=Status.TIME_LIMIT,
+            marginals=gibbs.marginals,
+            standard_errors=gibbs.standard_errors,
+            stats={"max_r_hat": r_hat},
+        )
+        estimate, chosen, _ = best_marginals([*twice, LadderAnswer(parse_solver("gibbs"), sampled, 0.1)])
+        assert estimate.marginals is not None
+        assert estimate.standard_errors is not None
+        far = np.abs(estimate.marginals.values - bp.marginals.values).max()
+        assert (far == 0.0, chosen == "regions") == ((False, False) if r_hat == 1.0 else (True, True))
+        assert estimate.standard_errors.values.min() > 0.0
