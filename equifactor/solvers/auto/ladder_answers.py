@@ -41,6 +41,7 @@ _NEARLY_MIXED = 1.2
 # A squared distance of up to this many times the squared standard error of a sampler can be chance. Then the squared
 # error of an answer is taken to be at most this many times its squared distance from another answer.
 _BY_CHANCE = 1.5
+_CONTRADICTED = 4.0  # Above this many times its squared standard errors, a squared distance contradicts a sampler.
 _AGREEMENT = 4.0
 # Errors of short single-variable sampling over its standard errors, if its chains have mixed and if they have not. By
 # `benchmarks.coverage`, tuning seeds.
@@ -123,6 +124,8 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
         squared = float(np.mean((_values(giver.estimate.marginals) - mixed) ** 2)) + error**2
         share = LOG_Z_SHARE if giver.estimate.status is Status.CONVERGED else _UNSETTLED_LOG_Z * LOG_Z_SHARE
         log_z["log_z_error"] = share * (len(ptr) - 1) * math.sqrt(squared)
+    elif log_z["log_z_error"] is not None:
+        log_z["log_z_error"] = max(log_z["log_z_error"], _contradiction(usable, mixed))
     answer = replace(
         sampled.estimate if weight >= 0.5 else q.estimate,
         **log_z,
@@ -226,6 +229,21 @@ def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
     together = np.sqrt((weight**2) @ errors**2)
     estimate = replace(best.estimate, marginals=Marginals(values, ptr), standard_errors=Marginals(together, ptr))
     return LadderAnswer(best.solver, estimate, best.seconds)
+
+
+def _contradiction(answers: Sequence[LadderAnswer], mixed: FloatArray) -> float:
+    """Return the error of ln Z of a sampler whose marginals the best marginals contradict; 0 if they do not.
+
+    Such a sampler has missed the likeliest states, and its own error does not show it.
+    """
+    givers = [a for a in answers if a.estimate.log_z_error is not None and a.estimate.standard_errors is not None]
+    if not givers:
+        return 0.0
+    giver = min(givers, key=lambda a: _number(a.estimate.log_z_error)).estimate
+    squared = float(np.mean((_values(giver.marginals) - mixed) ** 2))
+    own = float(np.mean(_values(giver.standard_errors) ** 2))
+    variables = len(giver.marginals.ptr) - 1  # type: ignore[union-attr]
+    return LOG_Z_SHARE * variables * math.sqrt(squared) if squared > _CONTRADICTED * own else 0.0
 
 
 def _disagreement(answer: LadderAnswer, others: Sequence[LadderAnswer]) -> float:

@@ -161,3 +161,28 @@ def test_a_sampler_that_is_stuck_gives_errors_and_not_marginals() -> None:
         far = np.abs(estimate.marginals.values - bp.marginals.values).max()
         assert (far == 0.0, chosen == "regions") == ((False, False) if r_hat == 1.0 else (True, True))
         assert estimate.standard_errors.values.min() > 0.0
+
+
+def test_a_sampler_that_another_contradicts_has_a_large_error_of_ln_z() -> None:
+    """Blocks whose chains are in one mode state a small error of ln Z, and gibbs has found another mode."""
+    from equifactor.graph.marginals import Marginals
+    from equifactor.solving.registry import parse_solver
+
+    ptr, errors = WEAK.structure.state_ptr, np.full(72, 0.01)
+    here, there = (Marginals(np.tile([p, 1 - p], 36), ptr) for p in (0.9, 0.4))
+    network = Estimate(status=Status.ITERATION_LIMIT, marginals=here)
+    answers = [LadderAnswer(parse_solver("fe-net"), network, 0.1)]
+    for name, r_hat, marginals, log_z in (("gibbs", 1.0, here, None), ("blocks", 3.0, there, 7.0)):
+        found = Estimate(
+            status=Status.TIME_LIMIT,
+            marginals=marginals,
+            standard_errors=Marginals(errors if name == "gibbs" else 5 * errors, ptr),
+            log_z=log_z,
+            log_z_error=None if log_z is None else 0.1,
+            stats={"max_r_hat": r_hat},
+        )
+        answers.append(LadderAnswer(parse_solver(name), found, 0.1))
+    estimate, _, _ = best_marginals(answers)
+    assert estimate.log_z == 7.0
+    assert estimate.log_z_error is not None
+    assert estimate.log_z_error > 36 * 0.2
