@@ -126,6 +126,8 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
         log_z["log_z_error"] = share * (len(ptr) - 1) * math.sqrt(squared)
     elif log_z["log_z_error"] is not None:
         log_z["log_z_error"] = max(log_z["log_z_error"], _contradiction(usable, mixed))
+    if None not in log_z.values():  # Bounds are proven, so that no error is larger than their distance.
+        log_z["log_z_error"] = min(log_z["log_z_error"], log_z["upper_bound"] - log_z["lower_bound"])
     answer = replace(
         sampled.estimate if weight >= 0.5 else q.estimate,
         **log_z,
@@ -287,10 +289,10 @@ def _second_opinion(answers: Sequence[LadderAnswer]) -> LadderAnswer | None:
     Where BP has no fixed point, regions are better than the network on diagnosis and linkage and worse on frustrated
     grids, and nothing shows which. The KL of a mean is at most the mean of both.
     """
-    names = {a.solver.name for a in answers}
-    if _is_settled(answers) or not {"fe-net", "regions"} <= names:
+    finite = [a for a in answers if a.estimate.status is not Status.NON_FINITE]
+    if _is_settled(answers) or not {"fe-net", "regions"} <= {a.solver.name for a in finite}:
         return None
-    return next(a for a in reversed(answers) if a.solver.name == "regions")
+    return next(a for a in reversed(finite) if a.solver.name == "regions")
 
 
 def _best_unjudged(answers: Sequence[LadderAnswer]) -> LadderAnswer:

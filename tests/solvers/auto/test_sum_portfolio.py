@@ -186,3 +186,23 @@ def test_a_sampler_that_another_contradicts_has_a_large_error_of_ln_z() -> None:
     assert estimate.log_z == 7.0
     assert estimate.log_z_error is not None
     assert estimate.log_z_error > 36 * 0.2
+
+
+def test_an_exact_ln_z_has_no_error() -> None:
+    """A sum over a cutset knows ln Z, and its marginals come from few of its states."""
+    from equifactor.graph.marginals import Marginals
+    from equifactor.solving.registry import parse_solver
+
+    bp, ptr = solve(STRONG, "MAR", "bp"), STRONG.structure.state_ptr
+    drawn = Estimate(
+        status=Status.TIME_LIMIT,
+        marginals=Marginals(np.tile([0.5, 0.5], 36), ptr),
+        standard_errors=Marginals(np.full(72, 0.18), ptr),
+        log_z=40.0,
+        lower_bound=40.0,
+        upper_bound=40.0,
+    )
+    messages = Estimate(status=Status.ITERATION_LIMIT, marginals=bp.marginals, log_z=bp.log_z)
+    answers = [LadderAnswer(parse_solver("bp"), messages, 0.1), LadderAnswer(parse_solver("conditioning"), drawn, 0.1)]
+    estimate, _, _ = best_marginals(answers)
+    assert (estimate.log_z, estimate.log_z_error) == (40.0, 0.0)
