@@ -80,7 +80,9 @@ def pedigree(
     num_typed = round(typed * num_people)
     rng = np.random.default_rng(whole("seed", seed, 0))
     shared = [] if structures is None else range(whole("structures", structures, 1))
-    made = [_Family(num_people, num_founders, num_typed, loci, alleles, np.random.default_rng([seed, k])) for k in shared]
+    made = [
+        _Family(num_people, num_founders, num_typed, loci, alleles, np.random.default_rng([seed, k])) for k in shared
+    ]
     graphs = []
     for i in range(number_of_graphs(count)):
         family = made[i % len(made)] if made else _Family(num_people, num_founders, num_typed, loci, alleles, rng)

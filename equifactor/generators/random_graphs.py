@@ -99,8 +99,9 @@ def _structure(
 def random_subsets(num_vars: int | IntArray, size: IntArray, rng: np.random.Generator) -> IntArray:
     """Draw a uniform random subset of the variables, in random order, for each factor; return all in one array.
 
-    `num_vars` is V, or [F] if the subset of each factor is drawn among its own number of variables. This is Floyd's sampling for all factors at once. Slot j draws from the first V - size + j + 1 variables. If the
-    drawn variable is already in the subset, the slot takes the last of these variables.
+    `num_vars` is V, or [F] if the subset of each factor is drawn among its own number of first variables. This is
+    Floyd's sampling for all factors at once. Slot j draws from the first V - size + j + 1 variables. If the drawn
+    variable is already in the subset, the slot takes the last of these variables.
     """
     width = int(size.max(initial=0))
     available = np.broadcast_to(num_vars, size.shape)

@@ -69,7 +69,11 @@ def random_network(
         >>> generators.random_network(20, sharpness=4.0, observed=0.3, seed=1).num_factors
         20
     """
-    num_vars, sizes, cards = whole("num_vars", num_vars, 1), whole_range("parents", parents, 0), whole_range("card", card, 1)
+    num_vars, sizes, cards = (
+        whole("num_vars", num_vars, 1),
+        whole_range("parents", parents, 0),
+        whole_range("card", card, 1),
+    )
     reach = num_vars if window is None else whole("window", window, 1)
     sharpness, zeros = real("sharpness", sharpness), real("zeros", zeros, 0.0, 1.0)
     observed = real("observed", observed, 0.0, 1.0)
@@ -108,9 +112,7 @@ def _structure(
     return Structure.build(card, ptr_of(size + 1), scopes), rng.permutation(num_vars)
 
 
-def _conditional_tables(
-    structure: Structure, rng: np.random.Generator, sharpness: float, zeros: float
-) -> FloatArray:
+def _conditional_tables(structure: Structure, rng: np.random.Generator, sharpness: float, zeros: float) -> FloatArray:
     """Return normalised log rows [T]; the states of a variable are adjacent, since it is last in the scope."""
     width = np.repeat(structure.card, np.diff(structure.table_ptr) // structure.card)  # [rows] states of each row
     row_ptr = ptr_of(width)
