@@ -204,6 +204,28 @@ def bursty(
 
 
 @app.command(
+    short_help="Fit how far marginals of fe-net are trusted.",
+    epilog=example(f"{_PROGRAM} trust --data models --jobs 2"),
+)
+def trust(
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write; default: in the package.")
+    ] = None,
+    data: Data = None,
+    count: Annotated[int, typer.Option("--count", help="Random graphs of each family.")] = 450,
+    jobs: Jobs = 1,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the fit.")] = 0,
+) -> None:
+    """Fit the weights of the network and of BP in the marginals of fe-net, on random graphs and half of the models."""
+    from equifactor.show.text_tables import markdown
+    from equifactor.solvers.learned.trust_model import FILE
+    from experiments.trust_training import make_trust
+
+    lines = make_trust(out or FILE, count, jobs, data, seed)
+    print(markdown([list(lines[0]), *(list(line.values()) for line in lines)]))
+
+
+@app.command(
     short_help="Make weights that come with the package.",
     epilog=example(
         f"{_PROGRAM} weights fe-net MAR --device cuda --seconds 500",

@@ -31,6 +31,11 @@ def _seed(rng: Draw) -> int:
     return int(rng.integers(2**31))
 
 
+def _tables(rng: Draw) -> Any:
+    """Return the kind of the tables of `pairwise_field`."""
+    return str(rng.choice(["potts", "full"]))
+
+
 def spins(rng: Draw) -> FactorGraph:
     """Return spins on a grid or torus with weak to strong couplings."""
     rows, cols = _size(rng, 3, 12), _size(rng, 3, 12)
@@ -59,7 +64,7 @@ def sparse_pairs(rng: Draw) -> FactorGraph:
     topology: Any = rng.choice(["regular", "triangles"])
     return generators.pairwise_field(
         2 * _size(rng, 5, {2: 20, 3: 13, 4: 10}[card]), topology=topology, degree=_size(rng, 3, 4), card=card,
-        tables=str(rng.choice(["potts", "full"])), coupling_std=_log_uniform(rng, 0.2, 4.0),  # type: ignore[arg-type]
+        tables=_tables(rng), coupling_std=_log_uniform(rng, 0.2, 4.0),
         field_std=_log_uniform(rng, 0.1, 2.0), seed=_seed(rng),
     )  # fmt: skip
 
@@ -71,7 +76,7 @@ def dense_pairs(rng: Draw) -> FactorGraph:
     most = {2: 16, 3: 11, 4: 9, 5: 8, 6: 7}.get(card, 6)
     n = _size(rng, 4, most if topology == "complete" else 2 * most - 2)
     return generators.pairwise_field(
-        n, topology=topology, card=card, tables=str(rng.choice(["potts", "full"])),  # type: ignore[arg-type]
+        n, topology=topology, card=card, tables=_tables(rng),
         coupling_std=_log_uniform(rng, 0.2, 15.0) / np.sqrt(n), coupling_mean=float(rng.choice([0.0, 0.0, 0.3, -0.3])),
         field_std=_log_uniform(rng, 0.1, 3.0), seed=_seed(rng),
     )  # fmt: skip
@@ -176,7 +181,9 @@ def or_gates(rng: Draw) -> FactorGraph:
     causes, effects = _size(rng, 6, 40), _size(rng, 6, 50)
     prior, leak = _log_uniform(rng, 0.003, 0.3), _log_uniform(rng, 1e-5, 0.05)
     most, strong = _size(rng, 2, 8), float(rng.uniform(0.0, 1.0))
-    card, parents, tables = [2] * causes, [[] for _ in range(causes)], []  # type: list[int], list[list[int]], list[FloatArray]
+    card = [2] * causes
+    parents: list[list[int]] = [[] for _ in range(causes)]
+    tables: list[FloatArray] = []
     for _ in range(causes):
         p = min(0.9, prior * float(rng.uniform(0.2, 2.0)))
         tables.append(np.array([1 - p, p]))

@@ -72,8 +72,9 @@ class LoweredGraph:
         changed: dict[str, Any] = {}
         if estimate.marginals is not None:
             changed["marginals"] = self.marginals(estimate.marginals)
-        if estimate.standard_errors is not None:
-            changed["standard_errors"] = self.marginals(estimate.standard_errors)
+        for name in ("standard_errors", "marginal_errors"):
+            if (errors := getattr(estimate, name)) is not None:
+                changed[name] = self.marginals(errors)
         if estimate.assignment is not None:
             changed["assignment"] = self.assignment(estimate.assignment)
         return replace(estimate, **changed) if changed else estimate

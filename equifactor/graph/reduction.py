@@ -79,7 +79,7 @@ class ReducedGraph:
         return Marginals(full, ptr)
 
     def errors(self, values: FloatArray) -> Marginals:
-        """Return standard errors over the original's states from those of the reduced graph [x], 0 for the others."""
+        """Return errors over the original's states from those of the reduced graph [x], 0 for the others."""
         ptr = self.original.structure.state_ptr
         if self.kept_states is None:
             return Marginals(values, ptr)
@@ -94,8 +94,9 @@ class ReducedGraph:
         changed: dict[str, Any] = {}
         if estimate.marginals is not None:
             changed["marginals"] = self.marginals(estimate.marginals.values)
-        if estimate.standard_errors is not None:
-            changed["standard_errors"] = self.errors(estimate.standard_errors.values)
+        for name in ("standard_errors", "marginal_errors"):
+            if (errors := getattr(estimate, name)) is not None:
+                changed[name] = self.errors(errors.values)
         if estimate.assignment is not None:
             changed["assignment"] = self.assignment(estimate.assignment)
         return replace(estimate, **changed) if changed else estimate

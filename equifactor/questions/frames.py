@@ -36,4 +36,6 @@ def frame_of(result: Result) -> DataFrame:
     }
     if result.standard_errors is not None:
         columns["standard_error"] = np.array(result.standard_errors.values)
+    if result.marginal_errors is not None:
+        columns["error"] = np.array(result.marginal_errors.values)
     return data_frame(columns)

@@ -46,7 +46,8 @@ class Result(HasAnswers, Estimate):
 
     Bounds are on ln Z for MAR and PR, and on the best log score for MAP. Solvers that sample, or that a sampler checks,
     give the `standard_errors` of the marginals in the same form, and `log_z_error`, the standard error of ln Z. Bounds,
-    errors and iterations are None if the solver does not provide them.
+    errors and iterations are None if the solver does not provide them. `fe-net` predicts its `marginal_errors`, also in
+    this form: the largest error of a variable should be at most this number for 90 % of the variables.
 
     `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
     first used, by the same solver.
@@ -172,6 +173,7 @@ class Result(HasAnswers, Estimate):
             "assignment": self.assignment.tolist() if hasattr(self, "assignment") else None,
             "marginals": [m.tolist() for m in self.marginals] if hasattr(self, "marginals") else None,
             "standard_errors": None if self.standard_errors is None else [m.tolist() for m in self.standard_errors],
+            "marginal_errors": None if self.marginal_errors is None else [m.tolist() for m in self.marginal_errors],
             "iterations": self.iterations,
             "seconds": round(self.seconds, 6),
             "stats": {k: _finite(v) if isinstance(v, float) else v for k, v in self.stats.items()},

@@ -247,7 +247,9 @@ def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task
     results = []
     for estimate, graph in zip(estimates, graphs, strict=True):
         fields = {**vars(estimate), **common, "graph": graph, "task": task}
-        for name in ("marginals", "standard_errors") if graph.structure.variable_names is not None else ():
+        for name in (
+            ("marginals", "standard_errors", "marginal_errors") if graph.structure.variable_names is not None else ()
+        ):
             if fields.get(name) is not None:
                 fields[name] = Marginals(fields[name].values, fields[name].ptr, graph.structure)
         if estimate.assignment is not None:

@@ -21,6 +21,7 @@ class Estimate:
     message: str = ""  # what the status alone does not say; empty if there is nothing to add
     marginals: Marginals | None = None
     standard_errors: Marginals | None = None  # of each entry of the marginals, if a sampler made or judged them
+    marginal_errors: Marginals | None = None  # which a learned solver predicts to be exceeded in 10 % of the variables
     log_z: float | None = None
     log_z_error: float | None = None  # the standard error of ln Z, if a sampler made or judged it
     assignment: IntArray | None = None  # [V] the state of each variable, observed ones included

@@ -37,7 +37,7 @@ def _checked(who: str, graph: FactorGraph, estimate: Any) -> Estimate:
         raise SolveError(f"{who} {brief(estimate)}; expected an equifactor.solvers.Estimate.")
     if not isinstance(estimate.status, Status):
         raise SolveError(f"{who} the status {brief(estimate.status)}; expected an equifactor.Status.")
-    for name in ("marginals", "standard_errors"):
+    for name in ("marginals", "standard_errors", "marginal_errors"):
         _check_vectors(f"{who} {name}", graph, getattr(estimate, name))
     if estimate.marginals is not None and not np.isfinite(estimate.marginals.values).all():  # a status, not an error
         text = f"{estimate.message} {who} marginals that are not finite.".strip()

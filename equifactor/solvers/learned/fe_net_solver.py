@@ -72,8 +72,13 @@ class FENetSolver(NeuralBP):
     def judged(
         self, own: list[Estimate], graphs: Sequence[FactorGraph], task: Task, context: SolveContext
     ) -> list[Estimate]:
-        """Return the estimates, moved towards those of the untrained network where the trained one is not trusted."""
+        """Return the estimates with means of the marginals of the network and of BP, weighted by trust in each.
+
+        The trust was fitted for the weights of the package, so a network with weights of the user answers for itself.
+        """
+        if self.weights is not None:
+            return own
         from equifactor.solvers.learned.network_trust import within_trust
 
         bp, loops = self.members()[:2]
-        return within_trust(own, bp, loops, graphs, task, context, self._with_steps(task, context).iterations)
+        return within_trust(own, bp, loops, graphs, task, context)

@@ -3,7 +3,7 @@
 Four runs answer each graph: BP with damping 0.5 and 0.9, BP with loop corrections, and the network. Where they agree,
 all are good. Where they differ, a small fitted model (`trust_model.py`) gives each run a weight at each variable, from
 how far the runs are apart and whether they have settled (`trust_features.py`). Its last output is the error of the
-mean, which becomes `Result.standard_errors`.
+mean, which becomes `Result.marginal_errors`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from equifactor.solvers.learned.trust_model import load_trust
 
 if TYPE_CHECKING:
     from equifactor.base.status import Task
-    from equifactor.base.typing import FloatArray
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
     from equifactor.solving.estimate import Estimate
     from equifactor.solving.solver import IterativeSolver, SolveContext
@@ -69,8 +69,9 @@ def within_trust(
     together = [(n, all_four) for n, all_four in together if all(e.marginals is not None for e in all_four)]
     if not together or context.clock.late > 0.0:
         return found
-    for (n, four), judged in zip(together, _judged([graphs[n] for n, _ in together], [f for _, f in together]), strict=True):
-        found[n] = judged
+    answers = _judged([graphs[n] for n, _ in together], [four for _, four in together])
+    for (n, _), answer in zip(together, answers, strict=True):
+        found[n] = answer
     return found
 
 
@@ -90,10 +91,10 @@ def _judged(graphs: list[FactorGraph], runs: list[list[Estimate]]) -> list[Estim
     spread = np.where(np.max(free, axis=0) > 0.0, error[flat.var_of_state], 0.0)
     weights = np.stack([flat.sum_per_graph(flat.graph_of_var, share[:, k]) for k in range(len(RUNS))], axis=1)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
-    marginals, errors = flat.marginals(np.asarray(values)), flat.marginals(spread)
+    errors = np.split(spread, flat.graph_ptr["states"][1:-1])
     return [
-        _mean(four, p, replace_observed(graph, e), w)
-        for graph, four, p, e, w in zip(graphs, runs, marginals, errors, weights, strict=True)
+        _mean(four, p, _errors(graph, e), w)
+        for graph, four, p, e, w in zip(graphs, runs, flat.marginals(np.asarray(values)), errors, weights, strict=True)
     ]
 
 
@@ -105,29 +106,35 @@ def _mean(four: list[Estimate], marginals: Marginals, errors: Marginals, weights
     log_z = sum(w * z for w, z in known) / sum(w for w, _ in known) if known else own.log_z
     shares = ", ".join(f"{name} {w:.2g}" for name, w in zip(RUNS, weights.tolist(), strict=True))
     return replace(
-        own, marginals=marginals, standard_errors=errors, log_z=log_z,
-        stats={**own.stats, "trust": float(weights[-1]), "errors": "predicted"},
+        own, marginals=marginals, marginal_errors=errors, log_z=log_z,
+        stats={**own.stats, "trust": float(weights[-1])},
         message=f"{own.message} Mean weights: {shares}.".strip(),
     )  # fmt: skip
+
+
+def free_values(graph: FactorGraph, values: FloatArray, ptr: IntArray) -> FloatArray:
+    """Return the part of the values [all states] that belongs to free variables; ptr is the first state of each."""
+    if graph.observed is None:
+        return values
+    is_free = np.zeros(len(ptr) - 1, bool)
+    is_free[graph.free_vars] = True
+    return values[np.repeat(is_free, np.diff(ptr))]
 
 
 def _free(graph: FactorGraph, run: Estimate) -> FloatArray:
     """Return the marginals of the free variables."""
     assert run.marginals is not None
-    if graph.observed is None:
-        return run.marginals.values
-    is_free = np.zeros(len(run.marginals.ptr) - 1, bool)
-    is_free[graph.free_vars] = True
-    return run.marginals.values[np.repeat(is_free, np.diff(run.marginals.ptr))]
+    return free_values(graph, run.marginals.values, run.marginals.ptr)
 
 
-def replace_observed(graph: FactorGraph, errors: Marginals) -> Marginals:
-    """Return the errors with 0 at observed variables, whose entries are those of a distribution."""
-    if graph.observed is None:
-        return errors
-    is_free = np.zeros(len(errors.ptr) - 1, bool)
+def _errors(graph: FactorGraph, values: FloatArray) -> Marginals:
+    """Return the errors of all states from those of the free variables; observed variables have the error 0."""
+    ptr = graph.structure.state_ptr
+    full = np.zeros(ptr[-1])
+    is_free = np.zeros(graph.num_vars, bool)
     is_free[graph.free_vars] = True
-    return Marginals(np.where(np.repeat(is_free, np.diff(errors.ptr)), errors.values, 0.0), errors.ptr)
+    full[np.repeat(is_free, np.diff(ptr))] = values
+    return Marginals(full, ptr)
 
 
 def _is_forest(graph: FactorGraph) -> bool:

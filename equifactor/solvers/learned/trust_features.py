@@ -61,8 +61,9 @@ def features(flat: FlatGraph[np.ndarray], runs: Sequence[FloatArray], change: Fl
     return np.concatenate(
         (
             np.log(apart + ROUNDING), np.log(near + ROUNDING), np.log(over_graph(apart) + ROUNDING),
-            np.log(np.maximum(change, 0.0) + _RESIDUAL)[graph], entropy, over_graph(entropy), tables, over_graph(tables),
-            np.stack((np.log1p(degree), np.log(card), np.log(size)[graph]), axis=1), loops[graph],
+            np.log(np.maximum(change, 0.0) + _RESIDUAL)[graph], entropy, over_graph(entropy),
+            tables, over_graph(tables), np.stack((np.log1p(degree), np.log(card), np.log(size)[graph]), axis=1),
+            loops[graph],
         ),
         axis=1,
     )  # fmt: skip
@@ -94,5 +95,5 @@ def _tables(flat: FlatGraph[np.ndarray]) -> tuple[FloatArray, FloatArray]:
 def _sums(owner: np.ndarray, values: FloatArray, count: int) -> FloatArray:
     """Return [count, ..] the sums of the rows of values [N] or [N, M] of each owner [N]."""
     if values.ndim == 1:
-        return np.bincount(owner, values, count)
+        return np.asarray(np.bincount(owner, values, count), np.float64)
     return np.stack([np.bincount(owner, column, count) for column in values.T], axis=1)

@@ -15,7 +15,7 @@ from test_contract import GRAPHS, check_batch, check_contract
 
 from equifactor import AtMost, FactorGraph, FormatError, ModelError, OptionError, Parity, Potts, Status, Task, solve
 from equifactor.base.clock import Clock
-from equifactor.generators import asymmetric_grid, ising_grid, random_tree
+from equifactor.generators import asymmetric_grid, ising_grid
 from equifactor.solvers import parse_solver
 from equifactor.solvers.learned import model_card
 from equifactor.solvers.learned.learned_solver import NeuralSolver
@@ -407,20 +407,3 @@ def test_scores_of_a_batch_are_those_of_its_graphs() -> None:
     states = np.random.default_rng(0).integers(0, np.diff(flat.var_ptr))
     expected = [g.log_score(x) for g, x in zip(graphs, flat.assignments(states), strict=True)]
     np.testing.assert_allclose(batch_log_scores(flat, states), expected)
-
-
-def test_marginals_stay_near_bp_where_loop_corrections_do_not_move_it() -> None:
-    tree = random_tree(30, seed=1)
-    exact, alone, judged = (solve(tree, "MAR", s) for s in ("exact", "fe-net(alone)", "fe-net"))
-    assert np.abs(alone.marginals.values - exact.marginals.values).max() > 1e-3
-    np.testing.assert_allclose(judged.marginals.values, exact.marginals.values, atol=1e-5)
-    assert judged.log_z == pytest.approx(exact.log_z, abs=1e-4)
-    assert "so it was scaled down" in judged.message
-    batch = solve([ising_grid(4, 4, seed=0), tree], "MAR", "fe-net")
-    np.testing.assert_allclose(batch[1].marginals.values, judged.marginals.values, atol=1e-9)
-
-
-def test_marginals_on_grids_are_those_of_the_network() -> None:
-    grids = ising_grid(6, 6, count=6, seed=3)
-    for judged, alone in zip(solve(grids, "MAR", "fe-net"), solve(grids, "MAR", "fe-net(alone)"), strict=True):
-        np.testing.assert_array_equal(judged.marginals.values, alone.marginals.values)
