@@ -63,7 +63,11 @@ def _train(
     start: Annotated[
         str | None,
         typer.Option(
-            "--start", metavar="FILE", autocompletion=trained_models, help="Start from the weights of this model file."
+            "--start",
+            metavar="shipped|FILE",
+            autocompletion=trained_models,
+            help="Start from the weights of the package or of a model file, with its settings. Defaults then suit "
+            "few graphs: --lr 5e-4, --batch-size 10, --epochs 60, --patience 15, --validation 0.2.",
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint beside FILE.")] = False,
@@ -78,7 +82,8 @@ def _train(
             raise OptionError("--start and --resume need --task MAR or MAP; --task DECODE always trains from scratch.")
         if not overwrite:
             check_new(out, "Add --overwrite to replace it, or name another file.")
-        return train_decoder(kind, data, out, _network_settings(kind, network or []), settings)
+        defaults = {field.name: field.default for field in dataclasses.fields(TrainingSettings)}
+        return train_decoder(kind, data or [], out, _network_settings(kind, network or []), defaults | settings)
     from equifactor.learning.training.trainer import train as run_training
 
     before = Clock.interrupts
@@ -113,7 +118,9 @@ def _with_settings(function: Callable[..., None]) -> Callable[..., None]:
     hints = typing.get_type_hints(TrainingSettings)
     known = typing.get_type_hints(function, include_extras=True)
     own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    parameters = [p.replace(kind=p.KEYWORD_ONLY, annotation=known[p.name]) for p in own]
+    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters += [p.replace(kind=p.KEYWORD_ONLY, annotation=known[p.name]) for p in own]
+    names = [field.name for field in dataclasses.fields(TrainingSettings)]
     for field in dataclasses.fields(TrainingSettings):
         hint, flag = hints[field.name], "--" + field.name.replace("_", "-")
         text = field.metadata["help"]
@@ -128,8 +135,10 @@ def _with_settings(function: Callable[..., None]) -> Callable[..., None]:
             )
         )
 
-    def train(**given: Any) -> None:
-        function(**given)
+    def train(ctx: typer.Context, **given: Any) -> None:
+        # Settings that were not stated are left out, because their defaults depend on --start.
+        unstated = [n for n in names if str(ctx.get_parameter_source(n)).endswith("DEFAULT")]
+        function(**{name: value for name, value in given.items() if name not in unstated})
 
     train.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     train.__annotations__ = {p.name: p.annotation for p in parameters}

@@ -1,0 +1,75 @@
+"""The weights that training starts from: random weights, weights of the package, or the weights of a model file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from equifactor.base.errors import OptionError
+from equifactor.base.status import Task
+from equifactor.solvers.learned.model_card import WEIGHTS, ModelCard, read_card
+from equifactor.solving.registry import MODEL_SUFFIX
+
+if TYPE_CHECKING:
+    from equifactor.solvers.learned.network import Network
+
+SHIPPED = "shipped"  # The name of the weights of the package for the kind and the task of the run.
+# Settings of training that change when a run starts from trained weights. They were chosen on other families and seeds
+# than those of the table in docs/learned.md: Potts grids and random tables of three variables.
+FINE_TUNING: dict[str, Any] = {"lr": 5e-4, "batch_size": 10, "epochs": 60, "patience": 15, "warmup": 10}
+FINE_TUNING_SHARE = 0.2  # The share of the graphs that is held out when a run starts from trained weights.
+FEWEST_HELD_OUT = 3  # One held-out graph would decide by chance when to stop, so ten graphs are split into 7 and 3.
+_NOT_WEIGHTS = ("steps", "settle")  # Settings that may differ from those of the file: they do not change the weights.
+
+
+def start_file(kind: str, task: Task, start: str | Path) -> Path:
+    """Return the model file of a start: `shipped`, the name of weights of the package, or a path."""
+    names = sorted(path.stem for path in WEIGHTS.glob(f"*{MODEL_SUFFIX}"))
+    text = os.fspath(start)
+    own = f"{kind}-{task.value.lower()}"
+    name = own if text in (SHIPPED, kind) else f"{text}-{task.value.lower()}" if f"{text}-mar" in names else text
+    if name in names:
+        return WEIGHTS / f"{name}{MODEL_SUFFIX}"
+    if text in (SHIPPED, kind) or not (text.endswith(MODEL_SUFFIX) or Path(text).exists()):
+        raise OptionError(
+            f"start={text}: the package has no weights named {name}. It has {', '.join(names)}. Pass one of these "
+            f"names or a model file ({MODEL_SUFFIX}), or leave out start to train from scratch."
+        )
+    return Path(text)
+
+
+def settings_of_start(kind: str, settings: dict[str, Any], path: Path) -> tuple[dict[str, Any], ModelCard]:
+    """Return the settings of the file with those of `settings` that may differ; raise `OptionError` on a conflict."""
+    card = read_card(path)
+    if card.kind != kind:
+        raise OptionError(
+            f"{path}: the file holds a network of the kind {card.kind}, and {kind} was asked for. Train {card.kind}, "
+            f"or start from weights of {kind}."
+        )
+    for name, value in settings.items():
+        if name not in _NOT_WEIGHTS and name in card.settings and value != card.settings[name]:
+            raise OptionError(
+                f"{path}: the file has {name}={card.settings[name]}, and {name}={value} was asked for. Leave out "
+                f"{name} to use the value of the file, or leave out start to train from scratch."
+            )
+    return {**card.settings, **settings}, card
+
+
+def starting_network(
+    kind: str, settings: dict[str, Any], task: Task, start: str | Path | None, seed: int
+) -> tuple[Network, str]:
+    """Return the network with its starting weights, and a text for its card that names where it started."""
+    from equifactor.solvers.learned.model_files import load_network
+    from equifactor.solvers.learned.network import build
+
+    if start is None:
+        return build(kind, settings, seed=seed), ""
+    path = start_file(kind, task, start)
+    merged, card = settings_of_start(kind, settings, path)
+    network = build(kind, merged, seed=seed)
+    network.load_state_dict(load_network(path, card).state_dict())
+    if path.parent == WEIGHTS:
+        return network, f"{path.stem} of equifactor {card.version}"
+    return network, path.name
+
