@@ -72,4 +72,3 @@ def starting_network(
     if path.parent == WEIGHTS:
         return network, f"{path.stem} of equifactor {card.version}"
     return network, path.name
-

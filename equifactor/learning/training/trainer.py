@@ -24,6 +24,7 @@ from equifactor.base.status import Task
 from equifactor.base.torch_device import check_device
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.learning.training.data_sources import name_of
+from equifactor.learning.training.evidence_sets import EvidenceSets, against_bp
 from equifactor.learning.training.starting_weights import (
     FEWEST_HELD_OUT,
     FINE_TUNING,
@@ -52,7 +53,7 @@ class Trained:
 
     network: Network
     task: Task
-    metrics: dict[str, Any]  # The measures of the best weights on the validation graphs.
+    metrics: dict[str, Any]  # The measures of the best weights on the validation graphs; "test .." for EvidenceSets.
     history: list[dict[str, Any]]  # One record per epoch, as in the log.
     left_out: list[str]  # One sentence per graph that could not be used.
     path: Path | None
@@ -75,7 +76,7 @@ class Trained:
 @checks_types("out", "start", "weights", "resume", "overwrite")
 def train(
     kind: str,
-    data: str | Path | Sequence[str | Path] | Sequence[FactorGraph],
+    data: str | Path | Sequence[str | Path] | Sequence[FactorGraph] | EvidenceSets,
     task: str = "MAR",
     out: str | Path | None = None,
     *,
@@ -96,7 +97,8 @@ def train(
 
     Args:
         kind: `fe-nbp`, `fe-gnn`, `fe-net` or a baseline; settings of the network may follow in brackets.
-        data: a folder of models, a generator such as `"ising(4x4, n=1000)"`, several of these, or graphs.
+        data: a folder of models, a generator such as `"ising(4x4, n=1000)"`, several of these, or graphs;
+            or `ef.learned.EvidenceSets("m.uai")`, which asks one model many questions.
         task: "MAR" or "MAP".
         out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
         start: the weights to start from: "shipped" for those of the package, a name such as "fe-net", or a model file.
@@ -149,10 +151,13 @@ def train(
         trainer = _prepared(net, split, wanted, chosen, processes, model_file, clock, report, origin)
         if resume:
             trainer.resume()
+        compared: dict[str, float] = {}
         try:
             trainer.run()
+            if isinstance(data, EvidenceSets) and not clock.stopped and (others := data.graphs(chosen.seed)[1]):
+                compared = against_bp(net, others, wanted)
         finally:  # Keep the best weights so far, also after a loss that is not finite.
-            metrics = _keep_best(trainer, split.text, origin)
+            metrics = _keep_best(trainer, split.text, origin, compared)
             _release(trainer)
     state = trainer.progress
     finished = not clock.stopped or state.epoch >= chosen.epochs
@@ -280,14 +285,14 @@ def _prepared(
     return Trainer(network, split, task, settings, processes, files=files, clock=clock, report=report)
 
 
-def _keep_best(trainer: Trainer, data: str, origin: str) -> dict[str, Any]:
+def _keep_best(trainer: Trainer, data: str, origin: str, compared: dict[str, float]) -> dict[str, Any]:
     """Write the best weights so far to the model file, if there is one; return the measures of their epoch."""
     from equifactor.solvers.learned.model_card import ModelCard
     from equifactor.solvers.learned.model_files import save_model
 
     state, network = trainer.progress, trainer.network
     metrics = next((h for h in state.history if h["epoch"] == state.best_epoch), {})
-    metrics = {k: v for k, v in metrics.items() if k not in ("seconds", "graphs_per_second", "best", "loss")}
+    metrics = {k: v for k, v in metrics.items() if k not in ("seconds", "graphs_per_second", "best", "loss")} | compared
     if trainer.writes is not None and state.history:
         network.load_state_dict(trainer.best_weights)
         updates = state.best_epoch * trainer.batches_per_epoch
