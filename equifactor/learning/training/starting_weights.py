@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor.base.errors import OptionError
 from equifactor.base.status import Task
-from equifactor.solvers.learned.model_card import WEIGHTS, ModelCard, read_card
+from equifactor.solvers.learned.model_card import WEIGHTS
 from equifactor.solving.registry import MODEL_SUFFIX
 
 if TYPE_CHECKING:
     from equifactor.solvers.learned.network import Network
 
 SHIPPED = "shipped"  # The name of the weights of the package for the kind and the task of the run.
-# Settings of training that change when a run starts from trained weights. They were chosen on other families and seeds
-# than those of the table in docs/learned.md: Potts grids and random tables of three variables.
+# Settings of training that change when a run starts from trained weights. The rate was chosen on other families
+# than those of the table in docs/learned.md: Potts grids of 4 states and complete graphs with negative couplings.
 FINE_TUNING: dict[str, Any] = {"lr": 5e-4, "batch_size": 10, "epochs": 60, "patience": 15, "warmup": 10}
 FINE_TUNING_SHARE = 0.2  # The share of the graphs that is held out when a run starts from trained weights.
 FEWEST_HELD_OUT = 3  # One held-out graph would decide by chance when to stop, so ten graphs are split into 7 and 3.
@@ -39,36 +40,36 @@ def start_file(kind: str, task: Task, start: str | Path) -> Path:
     return Path(text)
 
 
-def settings_of_start(kind: str, settings: dict[str, Any], path: Path) -> tuple[dict[str, Any], ModelCard]:
-    """Return the settings of the file with those of `settings` that may differ; raise `OptionError` on a conflict."""
-    card = read_card(path)
-    if card.kind != kind:
+def merged_settings(kind: str, settings: dict[str, Any], path: Path, given: Network) -> dict[str, Any]:
+    """Return the settings of the network of a file with `settings`; raise `OptionError` if they conflict."""
+    if given.kind != kind:
         raise OptionError(
-            f"{path}: the file holds a network of the kind {card.kind}, and {kind} was asked for. Train {card.kind}, "
+            f"{path}: the file holds a network of the kind {given.kind}, and {kind} was asked for. Train {given.kind}, "
             f"or start from weights of {kind}."
         )
+    known = dataclasses.asdict(given.config)  # A card may lack settings that were added after it was written.
     for name, value in settings.items():
-        if name not in _NOT_WEIGHTS and name in card.settings and value != card.settings[name]:
+        if name not in _NOT_WEIGHTS and name in known and value != known[name]:
             raise OptionError(
-                f"{path}: the file has {name}={card.settings[name]}, and {name}={value} was asked for. Leave out "
-                f"{name} to use the value of the file, or leave out start to train from scratch."
+                f"{path}: the file has {name}={known[name]}, and {name}={value} was asked for. Leave out {name} to use "
+                "the value of the file, or leave out start to train from scratch."
             )
-    return {**card.settings, **settings}, card
+    return {**known, **settings}
 
 
 def starting_network(
     kind: str, settings: dict[str, Any], task: Task, start: str | Path | None, seed: int
 ) -> tuple[Network, str]:
     """Return the network with its starting weights, and a text for its card that names where it started."""
-    from equifactor.solvers.learned.model_files import load_network
+    from equifactor.solvers.learned.model_files import load_model
     from equifactor.solvers.learned.network import build
 
     if start is None:
         return build(kind, settings, seed=seed), ""
     path = start_file(kind, task, start)
-    merged, card = settings_of_start(kind, settings, path)
-    network = build(kind, merged, seed=seed)
-    network.load_state_dict(load_network(path, card).state_dict())
+    given, card = load_model(path)
+    network = build(kind, merged_settings(kind, settings, path, given), seed=seed)
+    network.load_state_dict(given.state_dict())
     if path.parent == WEIGHTS:
         return network, f"{path.stem} of equifactor {card.version}"
     return network, path.name
