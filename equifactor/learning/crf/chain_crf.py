@@ -125,7 +125,7 @@ class ChainCRF(CRFModule):
     def factor_marginals(
         self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None
     ) -> Tensor:
-        """Return the joint probability [B, T-1, d, d] of each place and the next one in the mask; 0 if either is not."""
+        """Return the joint probability [B, T-1, d, d] of each place and the next place in the mask; 0 elsewhere."""
         found = self._inputs(emissions, mask, transitions)
         places = found.emissions.shape[1]
         a = found.transitions.expand(-1, max(1, places - 1), -1, -1)

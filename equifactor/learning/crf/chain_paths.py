@@ -112,7 +112,7 @@ def sampled_paths(
     for t in range(places - 1, -1, -1):
         here = a[:, min(t, a.shape[1] - 1)].transpose(1, 2).expand(batch, d, d)  # [B, next state, state]
         onward = here.gather(1, state[:, :, None].expand(batch, n, d))
-        is_last = (t == lengths - 1)[:, None, None]
+        is_last = (lengths == t + 1)[:, None, None]
         logits = alpha[t][:, None] + torch.where(is_last, 0.0, onward)
         possible &= ~is_last[:, 0, 0] | (logits[:, 0] > -torch.inf).any(-1)
         total = (logits - finite(logits.amax(-1, keepdim=True))).exp().cumsum(-1)

@@ -168,10 +168,10 @@ def test_wrong_calls_are_refused(crf: ChainCRF) -> None:
             crf.k_best(e, k)
     with pytest.raises(OptionError, match="n must be a whole number"):
         crf.sample(e, 0)
-    with pytest.raises(OptionError, match="must be a torch.Generator"):
+    with pytest.raises(OptionError, match=r"must be a torch.Generator"):
         crf.sample(e, 1, generator=3)  # type: ignore[arg-type]
     for call in (crf.map, crf.entropy, lambda x: crf.sample(x, 1), lambda x: crf.k_best(x, 2)):
         with pytest.raises(ModelError, match="NaN or"):
             call(torch.full_like(e, torch.nan))
-    with pytest.raises(AttributeError, match="method map.*method k_best"):
+    with pytest.raises(AttributeError, match=r"method map.*method k_best"):
         _ = crf.decode
