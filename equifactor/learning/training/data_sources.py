@@ -18,7 +18,7 @@ from equifactor.graph.factor_graph import FactorGraph
 if TYPE_CHECKING:
     from equifactor.data import Instance
 
-_GENERATOR = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
+_GENERATOR = re.compile(r"\s*([a-z-]+)\s*\((.*)\)\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
