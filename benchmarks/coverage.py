@@ -9,6 +9,7 @@ reads a clock that moves with each reading. So the table is the same on every ma
 
     python -m benchmarks.coverage                                  # 1,600 graphs; about 15 minutes of one core
     python -m benchmarks.coverage --graphs 8 --solvers blocks      # one solver, quickly
+    python -m benchmarks.coverage --graphs 200 --solvers "auto, small" --jobs 16  # 100 graphs of each kind for `auto`
     python -m benchmarks.coverage --first-seed 910000              # other graphs: the settings were chosen on these
 """
 
@@ -18,7 +19,9 @@ import argparse
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, fields
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -29,6 +32,7 @@ from equifactor.base.clock import Clock
 
 _TICK = 8e-5  # Seconds that the clock of `auto` moves at each reading. Chosen by hand.
 _WRONG = 5.0, 0.02  # Standard errors, and a distance, beyond which a converged answer is wrong.
+_PART = 10  # Graphs that a process runs before it takes other graphs. Chosen by hand.
 _ROUNDING = 1e-6  # The error of an exact answer that rounding explains.
 
 
@@ -191,6 +195,11 @@ class Cell:
             if got.log_z_error is not None:
                 self.log_z.append((abs(got.log_z - want.log_z), got.log_z_error))
 
+    def merge(self, other: Cell) -> None:
+        """Add the runs of another part: counts are added, lists are joined."""
+        for each in fields(self):
+            setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
+
     def row(self, name: str, entry: Entry) -> str:
         """Return the line of the table."""
         cover = f"{100 * np.mean(self.covered):.1f} %" if self.covered else ""
@@ -220,27 +229,42 @@ class MovingClock:
         return self.seconds
 
 
-def cells(graphs: int, first: int, solvers: list[str], kinds: list[str]) -> Iterator[tuple[str, str, Cell]]:
-    """Run all solvers on all kinds; yield each solver with each kind."""
-    for name in solvers:
-        entry = ENTRIES[name]
-        for kind in kinds:
+def part(name: str, kind: str, seeds: range) -> Cell:
+    """Run one solver on the graphs of one kind with these seeds."""
+    set_machine_speed(1.0)
+    cell, entry = Cell(), ENTRIES[name]
+    make, large = KINDS[kind]
+    for seed in seeds:
+        rng = np.random.default_rng([seed, list(KINDS).index(kind)])
+        graph = make(rng, large if entry.large else 10 + seed % 4)
+        want = ef.solve(graph, "MAR", "exact")
+        if want.status is not ef.Status.EXACT:
+            continue  # It has no possible assignment.
+        if name.startswith("auto"):
+            Clock.now = Clock.cpu_now = MovingClock()  # Both, so that the machine never seems to be busy.
+        try:
+            got = ef.solve(graph, "MAR", entry.spec, seed=seed)
+        finally:
+            Clock.now, Clock.cpu_now = staticmethod(time.perf_counter), staticmethod(time.thread_time)
+        if hasattr(got, "marginals"):
+            cell.add(got, want, entry.log_z)
+    return cell
+
+
+def cells(
+    graphs: int, first: int, solvers: list[str], kinds: list[str], jobs: int = 1
+) -> Iterator[tuple[str, str, Cell]]:
+    """Run all solvers on all kinds in `jobs` processes; yield each solver with each kind."""
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        begun = []
+        for name, kind in itertools.product(solvers, kinds):
+            count = max(1, round(ENTRIES[name].share * graphs))
+            steps = [range(first + k, first + min(k + _PART, count)) for k in range(0, count, _PART)]
+            begun.append((name, kind, [pool.submit(part, name, kind, seeds) for seeds in steps]))
+        for name, kind, parts in begun:
             cell = Cell()
-            for seed in range(first, first + max(1, round(entry.share * graphs))):
-                rng = np.random.default_rng([seed, list(KINDS).index(kind)])
-                make, large = KINDS[kind]
-                graph = make(rng, large if entry.large else 10 + seed % 4)
-                want = ef.solve(graph, "MAR", "exact")
-                if want.status is not ef.Status.EXACT:
-                    continue  # It has no possible assignment.
-                if name.startswith("auto"):
-                    Clock.now = Clock.cpu_now = MovingClock()  # Both, so that the machine never seems to be busy.
-                try:
-                    got = ef.solve(graph, "MAR", entry.spec, seed=seed)
-                finally:
-                    Clock.now, Clock.cpu_now = staticmethod(time.perf_counter), staticmethod(time.thread_time)
-                if hasattr(got, "marginals"):
-                    cell.add(got, want, entry.log_z)
+            for found in parts:
+                cell.merge(found.result())
             yield name, kind, cell
 
 
@@ -251,12 +275,12 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0, help="the seed of the first graph (default: 0)")
     parser.add_argument("--solvers", nargs="*", default=list(ENTRIES), help="solvers whose names begin so")
     parser.add_argument("--kinds", nargs="*", default=list(KINDS), help="kinds whose names begin so")
+    parser.add_argument("--jobs", type=int, default=1, help="parallel processes (default: 1)")
     args = parser.parse_args()
-    set_machine_speed(1.0)
     solvers = [name for name in ENTRIES if name.startswith(tuple(args.solvers))]
     kinds = [name for name in KINDS if name.startswith(tuple(args.kinds))]
     before = ""
-    for name, kind, cell in cells(args.graphs, args.first_seed, solvers, kinds):
+    for name, kind, cell in cells(args.graphs, args.first_seed, solvers, kinds, args.jobs):
         if name != before:
             print(f"\n{name}: `{ENTRIES[name].spec}`\n")
             print("| graphs | runs | exact | marginals | ratio | ln Z | ratio | converged | wrong | far | RMSE |")

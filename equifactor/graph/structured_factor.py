@@ -155,6 +155,15 @@ class StructuredFactor(ABC):
         return value_ranges(rows.log_values, rows.value_ptr)
 
     @classmethod
+    def log_tops(cls, rows: FactorRows) -> FloatArray:
+        """Return [N] an upper bound on the log value of each factor at any assignment.
+
+        The default is right for a kind whose assignments have one of its log values, or at most the value 1.
+        """
+        ends = rows.value_ptr[:-1]
+        return np.maximum(0.0, np.maximum.reduceat(rows.log_values, ends) if len(rows.log_values) else 0.0 * ends)
+
+    @classmethod
     def keeps_powers(cls, rows: FactorRows) -> BoolArray:
         """Return [N] whether multiplying the log values of a factor by c gives the factor to the power c."""
         return np.full(rows.num_factors, not cls.nonlinear_values)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.errors import OptionError, brief
 from equifactor.kernels.segments import finite
-from equifactor.learning.crf.chain_layer import best_paths, chain_sums
+from equifactor.learning.crf.chain_inputs import Chains, chains
+from equifactor.learning.crf.chain_layer import chain_sums
+from equifactor.learning.crf.chain_paths import best_paths, sampled_paths
 
 MOST_STATES = 2**14  # States of a variable: the transitions of more would take gigabytes. Chosen by hand.
 
@@ -19,9 +21,19 @@ class CRFModule(nn.Module):
     """A module that answers the names of other packages for its methods with the name here."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("decode", "viterbi", "viterbi_decode"):
-            raise AttributeError(f"{type(self).__name__} has no {name}. The most probable labels are the method map.")
+        if name in ("decode", "viterbi", "viterbi_decode", "viterbi_tags"):
+            several = " The k best sequences are the method k_best." if hasattr(type(self), "k_best") else ""
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}. The most probable labels are the method map.{several}"
+            )
         return super().__getattr__(name)
+
+
+class BestSequences(NamedTuple):
+    """The result of `ChainCRF.k_best`."""
+
+    log_scores: Tensor  # [B, k] in descending order, differentiable; -inf where fewer than k sequences are possible
+    states: Tensor  # [B, k, T]; -1 outside the mask, and where fewer than k sequences are possible
 
 
 class ChainCRF(CRFModule):
@@ -88,126 +100,109 @@ class ChainCRF(CRFModule):
 
         Args:
             emissions: log potentials [B, T, d] of the states at each place.
-            tags: the labels [B, T]; labels beyond the end of a sequence are ignored.
-            mask: [B, T] true up to the end of each sequence, at least once, and false after it.
-            transitions: replaces the transitions of this module, [d, d], [T-1, d, d] or [B, T-1, d, d].
+            tags: the labels [B, T]; labels outside the mask are ignored.
+            mask: [B, T] true at the places that belong to each sequence, at least once. Places outside the mask are
+                skipped, and the places before and after them are neighbours.
+            transitions: replaces the transitions of this module, [d, d], [T-1, d, d] or [B, T-1, d, d]. Entry t is the
+                table of place t and the next place within the mask.
         """
-        e, a, lengths = self._inputs(emissions, mask, transitions)
-        score = _scores(e, a, self._labels(tags, e, lengths), lengths)
-        log_z = chain_sums(e, a, lengths)[0]
+        found = self._inputs(emissions, mask, transitions)
+        score = found.log_scores(found.labels(tags))
+        log_z = chain_sums(found.emissions, found.transitions, found.lengths)[0]
         return score - finite(log_z)
 
     def log_z(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
         """Return ln of the sum over all label sequences of each row [B]."""
-        return chain_sums(*self._inputs(emissions, mask, transitions))[0]
+        found = self._inputs(emissions, mask, transitions)
+        return chain_sums(found.emissions, found.transitions, found.lengths)[0]
 
     def marginals(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
-        """Return the probability [B, T, d] of every state at every place; 0 beyond the end of a sequence."""
-        return chain_sums(*self._inputs(emissions, mask, transitions), marginals=True)[1]
+        """Return the probability [B, T, d] of every state at every place; 0 outside the mask."""
+        found = self._inputs(emissions, mask, transitions)
+        p = chain_sums(found.emissions, found.transitions, found.lengths, marginals=True)[1]
+        return found.at_places(p, 0.0)
 
     def factor_marginals(
         self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None
     ) -> Tensor:
-        """Return the joint probability [B, T-1, d, d] of the states of neighbours; 0 beyond the end."""
-        e, a, lengths = self._inputs(emissions, mask, transitions)
-        a = a.expand(-1, max(1, e.shape[1] - 1), -1, -1)
-        return chain_sums(e, a, lengths, marginals=True)[2][:, : e.shape[1] - 1]
+        """Return the joint probability [B, T-1, d, d] of each place and the next place in the mask; 0 elsewhere."""
+        found = self._inputs(emissions, mask, transitions)
+        places = found.emissions.shape[1]
+        a = found.transitions.expand(-1, max(1, places - 1), -1, -1)
+        pairs = chain_sums(found.emissions, a, found.lengths, marginals=True)[2]
+        return found.at_places(pairs[:, : places - 1], 0.0)
+
+    def entropy(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
+        """Return the entropy [B] of each row in nats, -sum_y p(y) ln p(y) over all label sequences y.
+
+        The entropy is ln Z minus the expected score, computed in float64 because the two may be large and nearly
+        equal. It is differentiable once. A row without a possible sequence has entropy 0.
+        """
+        found = self._inputs(emissions, mask, transitions)
+        e, a = found.emissions.double(), found.transitions.double()
+        log_z, p, pairs = chain_sums(e, a, found.lengths, marginals=True)
+        expected = (p * finite(e)).sum((1, 2)) + (pairs * finite(a)).sum((1, 2, 3))
+        return (finite(log_z) - expected).clamp_min(0.0).to(found.emissions.dtype)
 
     @torch.no_grad()
     def map(self, emissions: Tensor, mask: Tensor | None = None, *, transitions: Tensor | None = None) -> Tensor:
-        """Return the most probable label sequence [B, T] of each row (Viterbi); -1 beyond its end."""
-        e, a, lengths = self._inputs(emissions, mask, transitions)
-        return torch.where(_within(lengths, e.shape[1]), best_paths(e, a, lengths)[1], -1)
+        """Return the most probable label sequence [B, T] of each row (Viterbi); -1 outside the mask."""
+        found = self._inputs(emissions, mask, transitions)
+        states = best_paths(found.emissions, found.transitions, found.lengths)[1]
+        return found.at_places(states[:, 0], -1)
+
+    def k_best(
+        self, emissions: Tensor, k: int, mask: Tensor | None = None, *, transitions: Tensor | None = None
+    ) -> BestSequences:
+        """Return the k most probable label sequences of each row with their log scores, the best first.
+
+        The sequences are distinct. Among equal scores, the sequence with the smaller last label comes first, then the
+        sequence with the smaller label before it. `log_scores - log_z(..)[:, None]` are their log probabilities.
+        """
+        _check_count("k", k)
+        found = self._inputs(emissions, mask, transitions)
+        with torch.no_grad():
+            order, states = best_paths(found.emissions, found.transitions, found.lengths, int(k))
+        possible = order > -torch.inf
+        scores = torch.stack([found.log_scores(states[:, r]) for r in range(int(k))], 1)
+        states = torch.where(possible[:, :, None], found.at_places(states.transpose(1, 2), -1).transpose(1, 2), -1)
+        return BestSequences(torch.where(possible, scores, -torch.inf), states)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        emissions: Tensor,
+        n: int,
+        mask: Tensor | None = None,
+        *,
+        generator: torch.Generator | None = None,
+        transitions: Tensor | None = None,
+    ) -> Tensor:
+        """Draw n independent label sequences [B, n, T] of each row from their exact distribution.
+
+        Labels are -1 outside the mask, and in a row without a possible sequence. The same state of `generator` gives
+        the same samples; None uses the default generator of torch.
+        """
+        _check_count("n", n)
+        if generator is not None and not isinstance(generator, torch.Generator):
+            raise OptionError(
+                f"generator must be a torch.Generator such as torch.Generator().manual_seed(0), found "
+                f"{brief(generator)}."
+            )
+        found = self._inputs(emissions, mask, transitions)
+        states = sampled_paths(found.emissions, found.transitions, found.lengths, int(n), generator)
+        return found.at_places(states.transpose(1, 2), -1).transpose(1, 2)
 
     def extra_repr(self) -> str:
         """Return the text that `print` shows."""
         return f"num_states={self.num_states}" + ("" if self.start is not None else ", boundaries=False")
 
-    # ---- inputs -----------------------------------------------------------------------------------------
-
-    def _inputs(
-        self, emissions: Tensor, mask: Tensor | None, transitions: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return emissions that include start and end, transitions [B or 1, T-1 or 1, d, d], and lengths [B]."""
-        d = self.num_states
-        if not isinstance(emissions, Tensor):
-            raise ModelError(f"emissions must be a tensor of shape [B, T, {d}], found {type(emissions).__name__}.")
-        for name, given in (("mask", mask), ("transitions", transitions)):
-            if given is not None and not isinstance(given, Tensor):
-                raise ModelError(f"{name} must be a tensor or None, found {brief(given)}.")
-        if emissions.ndim != 3 or emissions.shape[2] != d or not emissions.shape[1]:
-            raise ModelError(
-                f"emissions must have shape [B, T, {d}] with T at least 1, found {tuple(emissions.shape)}."
-            )
-        batch, places, _ = emissions.shape
-        if mask is None:
-            lengths = torch.full((batch,), places, device=emissions.device)
-        else:
-            lengths = _lengths(mask, (batch, places))
+    def _inputs(self, emissions: Tensor, mask: Tensor | None, transitions: Tensor | None) -> Chains:
+        """Return the checked inputs, with start and end added to the emissions."""
         a = self.transitions if transitions is None else transitions
-        wanted = ((d, d), (places - 1, d, d), (batch, places - 1, d, d))
-        if tuple(a.shape) not in wanted:
-            raise ModelError(
-                f"transitions must have shape [{d}, {d}], [{places - 1}, {d}, {d}] or "
-                f"[{batch}, {places - 1}, {d}, {d}], found {tuple(a.shape)}."
-            )
-        a = a.reshape(*[1] * (4 - a.ndim), *a.shape)
-        if self.start is not None and self.end is not None:
-            place = torch.arange(places, device=emissions.device)
-            emissions = emissions + torch.where((place == 0)[:, None], self.start, 0.0)
-            last = (place == lengths[:, None] - 1)[:, :, None]
-            emissions = emissions + torch.where(last, self.end, 0.0)
-        kind = torch.promote_types(emissions.dtype, a.dtype)
-        if a.shape[1] == 0:  # A single place has no transitions.
-            a = a.new_zeros(1, 1, d, d)
-        return emissions.to(kind), a.to(kind), lengths
-
-    def _labels(self, tags: Tensor, emissions: Tensor, lengths: Tensor) -> Tensor:
-        if not isinstance(tags, Tensor):
-            raise ModelError(f"tags must be a tensor, found {brief(tags)}.")
-        if tags.shape != emissions.shape[:2]:
-            found = tuple(tags.shape)
-            raise ModelError(f"tags must have shape {tuple(emissions.shape[:2])}, like the emissions, found {found}.")
-        if tags.dtype.is_floating_point or tags.dtype == torch.bool:
-            raise ModelError(f"tags must be whole numbers, found a tensor of {tags.dtype}.")
-        tags = torch.where(_within(lengths, tags.shape[1]), tags, 0)
-        if seen((tags < 0) | (tags >= self.num_states)):
-            raise ModelError(f"A tag is not one of the {self.num_states} states (0-{self.num_states - 1}).")
-        return tags
+        return chains(self.num_states, emissions, a, mask, self.start, self.end)
 
 
-def _within(lengths: Tensor, places: int) -> Tensor:
-    return torch.arange(places, device=lengths.device) < lengths[:, None]
-
-
-def _lengths(mask: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Return the length of each sequence, from a mask that is true up to its end."""
-    if tuple(mask.shape) != shape:
-        raise ModelError(f"The mask must have shape {shape}, like the emissions, found {tuple(mask.shape)}.")
-    mask = mask.bool()
-    if seen((~mask[:, 0]).any() | (mask[:, 1:] & ~mask[:, :-1]).any()):
-        raise ModelError("A mask must be true up to the end of each sequence, at least once, and false after it.")
-    return mask.sum(1)
-
-
-def seen(wrong: Any) -> bool:
-    """Return whether any entry is true. Return False on a GPU, where reading would wait, and in a torch transform."""
-    if torch.compiler.is_compiling() or wrong.device.type != "cpu":
-        return False
-    try:
-        return bool(wrong.any())
-    except RuntimeError:  # A tensor within vmap holds many values.
-        return False
-
-
-def _scores(e: Tensor, a: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
-    """Return the log score of one label sequence per row: the sum of its potentials."""
-    batch, places, d = e.shape
-    within = _within(lengths, places)
-    score = torch.where(within, e.gather(2, tags[:, :, None]).squeeze(2), 0.0).sum(1)
-    picked = tags[:, :-1] * d + tags[:, 1:]
-    if a.shape[:2] == (1, 1):
-        pair = a.reshape(-1).index_select(0, picked.reshape(-1)).reshape(picked.shape)
-    else:
-        pair = a.expand(batch, places - 1, d, d).reshape(batch, places - 1, -1).gather(2, picked[:, :, None]).squeeze(2)
-    return score + torch.where(within[:, 1:], pair, 0.0).sum(1)
+def _check_count(name: str, given: object) -> None:
+    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < 1:
+        raise OptionError(f"{name} must be a whole number of at least 1, found {brief(given)}.")

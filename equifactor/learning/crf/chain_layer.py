@@ -1,7 +1,7 @@
 """Sums over all paths of a batch of chains as a torch operation: ln Z and marginals, differentiable twice.
 
-On the CPU, forward-backward runs in compiled loops, and equal transitions are stored once. On a GPU, and for the best
-path, the chain is treated as a graph and eliminated along its plan.
+On the CPU, forward-backward runs in compiled loops, and equal transitions are stored once. On a GPU, the chain is
+treated as a graph and eliminated along its plan.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equifactor.base.errors import ModelError
 from equifactor.base.typing import FloatArray
 from equifactor.graph import FactorGraph
-from equifactor.learning.crf.plan_layer import exact_numbers, rows_apart, rows_together, working
+from equifactor.learning.crf.plan_layer import exact_numbers, rows_apart, rows_of_transitions, rows_together, working
 from equifactor.solvers.elimination.exact_batch import plan_structure
 from equifactor.solvers.elimination.exact_batch_torch import Tangents, TorchBatch
 
@@ -38,18 +39,11 @@ def chain_sums(
     return answer
 
 
-def best_paths(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the best log score [B] and its states [B, T]; beyond the end of a chain its last state is repeated."""
-    tables = _as_graph(working(emissions), working(transitions), lengths)
-    score, states = _plan_of_chain(*emissions.shape[1:]).best(tables)
-    return score.to(emissions.dtype), states.T
-
-
 # ---- a chain as a graph ---------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
-def _plan_of_chain(length: int, states: int) -> TorchBatch:
+def plan_of_chain(length: int, states: int) -> TorchBatch:
     """Return the elimination of a chain with unary factors first, then pairs of neighbours."""
     unary, pair = np.ones(states), np.ones((states, states))
     factors = [([t], unary) for t in range(length)] + [([t, t + 1], pair) for t in range(length - 1)]
@@ -61,7 +55,7 @@ def _valid(lengths: Tensor, places: int) -> Tensor:
     return torch.arange(places, device=lengths.device) < lengths[:, None]
 
 
-def _as_graph(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> Tensor:
+def chain_tables(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> Tensor:
     """Return tables [t, B] of chains of equal length; beyond its end a chain copies its last state."""
     batch, places, d = emissions.shape
     valid = _valid(lengths, places)
@@ -82,6 +76,13 @@ def _apart(values: Tensor, shape: tuple[int, int, int], lengths: Tensor, per_pla
     return unary, pair if per_place else pair.sum(1, keepdim=True)
 
 
+def exact_chains(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> None:
+    """Raise `ModelError` for NaN, +inf and empty chains on the CPU, where the check is cheap."""
+    exact_numbers(emissions, transitions)
+    if lengths.device.type == "cpu" and lengths.numel() and not bool(lengths.min() > 0):
+        raise ModelError("A sequence has no place: every row of a mask must be true at least once.")
+
+
 # ---- the operations -------------------------------------------------------------------------------------
 
 
@@ -89,7 +90,7 @@ def _apart(values: Tensor, shape: tuple[int, int, int], lengths: Tensor, per_pla
 def _sums(
     emissions: Tensor, transitions: Tensor, lengths: Tensor, marginals: bool
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    exact_numbers(emissions, transitions)
+    exact_chains(emissions, transitions, lengths)
     if emissions.device.type == "cpu":
         return _forward_backward(emissions, transitions, lengths, marginals)
     return _eliminated(emissions, transitions, lengths)
@@ -97,8 +98,8 @@ def _sums(
 
 def _eliminated(emissions: Tensor, transitions: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     shape = (emissions.shape[0], emissions.shape[1], emissions.shape[2])
-    tables = _as_graph(working(emissions), working(transitions), lengths)
-    answer = _plan_of_chain(*shape[1:]).run(tables, factors=True)
+    tables = chain_tables(working(emissions), working(transitions), lengths)
+    answer = plan_of_chain(*shape[1:]).run(tables, factors=True)
     p, pairs = _apart(answer.entries, shape, lengths, transitions.shape[1] == shape[1] - 1)
     kind = emissions.dtype
     return answer.log_z.to(kind), p.to(kind).contiguous(), pairs.to(kind).contiguous()
@@ -156,13 +157,13 @@ def _changes_eliminated(
     emissions: Tensor, transitions: Tensor, lengths: Tensor, to_states: Tensor, to_pairs: Tensor
 ) -> tuple[Tensor, Tensor]:
     batch, places, d = emissions.shape
-    tables = _as_graph(working(emissions), working(transitions), lengths)
+    tables = chain_tables(working(emissions), working(transitions), lengths)
     valid = _valid(lengths, places)
     unary = torch.where(valid[:, :, None], working(to_states), 0.0)
     pair = torch.where(valid[:, 1:, None, None], working(to_pairs), 0.0)
     entries = torch.cat((unary.reshape(batch, -1), pair.reshape(batch, -1)), 1).T.contiguous()
     none = entries.new_zeros(places * d, batch)
-    answer = _plan_of_chain(places, d).run(tables, factors=True, tangents=Tangents(entries, none))
+    answer = plan_of_chain(places, d).run(tables, factors=True, tangents=Tangents(entries, none))
     per_place = transitions.shape[1] == places - 1
     p, pairs = _apart(answer.entries, (batch, places, d), lengths, per_place)
     return p.to(emissions.dtype).contiguous(), pairs.to(emissions.dtype).contiguous()
@@ -179,17 +180,8 @@ def _sums_vmap(
     info: Any, in_dims: Any, emissions: Tensor, transitions: Tensor, lengths: Tensor, marginals: bool
 ) -> Any:
     e, n = rows_together(info, (in_dims[0], in_dims[2]), emissions, lengths)
-    a = _rows_of_transitions(info, in_dims[1], transitions, len(e))
+    a = rows_of_transitions(info, in_dims[1], transitions, len(e))
     return rows_apart(info, *_sums(e, a, n, marginals))
-
-
-def _rows_of_transitions(info: Any, axis: int | None, transitions: Tensor, rows: int) -> Tensor:
-    """Return transitions [rows or 1, T-1 or 1, d, d]; transitions that all rows share stay single."""
-    if axis is None and len(transitions) == 1:
-        return transitions
-    moved = transitions[None] if axis is None else transitions.movedim(axis, 0)
-    batch = rows // info.batch_size
-    return moved.expand(info.batch_size, batch, *moved.shape[2:]).reshape(rows, *moved.shape[2:])
 
 
 def _changes_vmap(
@@ -203,7 +195,7 @@ def _changes_vmap(
 ) -> Any:
     dims = (in_dims[0], *in_dims[2:])
     e, n, u, w = rows_together(info, dims, emissions, lengths, to_states, to_pairs)
-    a = _rows_of_transitions(info, in_dims[1], transitions, len(e))
+    a = rows_of_transitions(info, in_dims[1], transitions, len(e))
     return rows_apart(info, *_changes(e, a, n, u, w))
 
 

@@ -15,7 +15,8 @@ from equifactor.graph import FactorGraph
 from equifactor.kernels.pointers import picked
 from equifactor.kernels.segments import finite
 from equifactor.learning.crf.bp_sums import BPEngine
-from equifactor.learning.crf.chain_crf import MOST_STATES, ChainCRF, CRFModule, seen
+from equifactor.learning.crf.chain_crf import MOST_STATES, ChainCRF, CRFModule
+from equifactor.learning.crf.chain_inputs import seen
 from equifactor.learning.crf.factor_blocks import apart, blocks_of, common_shape, entry_indices, joined
 from equifactor.learning.crf.plan_layer import PlanEngine, plan_sums, working
 from equifactor.questions.solve import solve

@@ -112,6 +112,15 @@ def rows_together(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) 
     return whole
 
 
+def rows_of_transitions(info: Any, axis: int | None, transitions: Tensor, rows: int) -> Tensor:
+    """Return transitions [rows or 1, T-1 or 1, d, d]; transitions that all rows share stay single."""
+    if axis is None and len(transitions) == 1:
+        return transitions
+    moved = transitions[None] if axis is None else transitions.movedim(axis, 0)
+    batch = rows // info.batch_size
+    return moved.expand(info.batch_size, batch, *moved.shape[2:]).reshape(rows, *moved.shape[2:])
+
+
 def rows_apart(info: Any, *tensors: Tensor) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
     """Return answers in which the axis of vmap is the first axis again."""
     return tuple(t.reshape(info.batch_size, -1, *t.shape[1:]) for t in tensors), (0,) * len(tensors)

@@ -196,8 +196,8 @@ def test_wrong_inputs_are_refused(crf: ChainCRF) -> None:
     e, tags = draw(B, T, D), torch.zeros(B, T, dtype=torch.int64)
     with pytest.raises(ModelError, match=r"emissions must have shape \[B, T, 3\]"):
         crf.log_z(draw(T, D))
-    with pytest.raises(ModelError, match="true up to the end"):
-        crf.log_z(e, torch.tensor([[1, 0, 1, 1]] * B).bool())
+    with pytest.raises(ModelError, match="true at least once"):
+        crf.log_z(e, torch.tensor([[0, 0, 0, 0]] * B).bool())
     with pytest.raises(ModelError, match=r"mask must have shape \(3, 4\)"):
         crf.log_z(e, MASK[:2])
     with pytest.raises(ModelError, match="not one of the 3 states"):

@@ -7,7 +7,7 @@ import pytest
 
 from equifactor import FactorGraph, Status, solve
 from equifactor.base.clock import Clock
-from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.generators import ising_grid, random_graph, random_ksat, random_tree
 from equifactor.solvers import compile
 from equifactor.solvers.messages.meanfield import ProductField
 from equifactor.solvers.messages.trw import Reweighting
@@ -48,6 +48,22 @@ def test_rounding_at_large_messages_makes_the_bound_of_trw_looser_but_never_wron
         for size in (1e6, 1e12, 1e18):
             trw.state.msg[pairs:] = size * shift
             assert trw.bound()[0] >= truth
+
+
+def test_no_more_forests_are_drawn_when_the_time_is_up_and_the_bound_holds() -> None:
+    stopped, left_out = Clock(0.0), 0
+    graphs = [
+        *random_graph(5, 8, arity=(0, 3), card=(2, 3), strength=1.5, count=40, seed=3),
+        *random_ksat(6, 3.0, count=10, seed=1),
+    ]
+    for graph in graphs:
+        trw = Reweighting(compile(graph), 16, 0.3, 0, stopped)
+        assert len(trw.forests) == 1
+        left_out += int(trw.left_out.sum())
+        truth = solve(graph, "PR", "brute")
+        assert truth.status is Status.ZERO_PROBABILITY or trw.bound()[0] >= truth.log_z - 1e-9
+    assert left_out > 50
+    assert len(Reweighting(compile(graphs[0]), 16, 0.3, 0, Clock(1e9)).forests) >= 16
 
 
 def four_tied_variables() -> FactorGraph:
