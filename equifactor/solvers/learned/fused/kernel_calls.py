@@ -57,9 +57,7 @@ class _Nodes(torch.autograd.Function):
         blocks, programs = _tiles(wiring.num_edges, edges, h.device)
         v, total = torch.empty_like(h), h.new_zeros(wiring.num_states, h.shape[1])
         belief = wiring.unary.clone()
-        node_forward[(programs,)](
-            msg, h, wiring.state, w, v, total, belief, wiring.num_edges, blocks, **settings
-        )
+        node_forward[(programs,)](msg, h, wiring.state, w, v, total, belief, wiring.num_edges, blocks, **settings)
         ctx.save_for_backward(h, w)
         ctx.rest = wiring, settings, blocks, programs
         return v, total, belief

@@ -29,9 +29,7 @@ def _joint(
     """Return [loops, NP] the joint log values of some loops, -1e30 in columns without a joint state."""
     columns = tl.arange(0, NP)
     ok = loop < loops
-    full = tl.load(
-        table + loop[:, None] * N + columns[None, :], mask=ok[:, None] & (columns < N)[None, :], other=0.0
-    )
+    full = tl.load(table + loop[:, None] * N + columns[None, :], mask=ok[:, None] & (columns < N)[None, :], other=0.0)
     stride = N
     for k in tl.static_range(L):
         stride = stride // D

@@ -33,7 +33,7 @@ def node_forward(
     w_out = matrix(w, 2 * CP * H, H, CP)
     b_in, b_out = vector(w, 3 * CP * H, H), vector(w, 3 * CP * H + H, CP)
     for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
-        edge = block.to(tl.int64) * G + rows // P
+        edge = (block * G + rows // P).to(tl.int64)
         at, ok = edge * D + x, (edge < edges) & (x < D)
         wide = ok[:, None] & (cols < C)[None, :]
         s = tl.load(state + at, mask=ok, other=0)
@@ -63,7 +63,7 @@ def node_backward(
     d_out = tl.zeros((H, CP), tl.float32)
     d_b_in, d_b_out = tl.zeros((H,), tl.float32), tl.zeros((CP,), tl.float32)
     for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
-        edge = block.to(tl.int64) * G + rows // P
+        edge = (block * G + rows // P).to(tl.int64)
         at, ok = edge * D + x, (edge < edges) & (x < D)
         wide = ok[:, None] & (cols < C)[None, :]
         s = tl.load(state + at, mask=ok, other=0)

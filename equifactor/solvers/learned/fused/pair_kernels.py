@@ -92,10 +92,10 @@ def _pair_forward(
 def _places(block, factors, first_0, first_1, entries, D: tl.constexpr, P: tl.constexpr, B: tl.constexpr):
     """Return the edge states of the rows and the table entries of a tile, and which of them exist."""
     rows = tl.arange(0, 2 * B * P)
-    factor = block.to(tl.int64) * B + rows // (2 * P)
+    factor = (block * B + rows // (2 * P)).to(tl.int64)
     x = rows % P
     at = tl.where((rows // P) % 2 == 0, first_0, first_1) + factor * D + x
-    n = block.to(tl.int64) * B + tl.arange(0, B)
+    n = (block * B + tl.arange(0, B)).to(tl.int64)
     y = tl.arange(0, P)
     entry = entries + n[:, None, None] * (D * D) + y[None, :, None] * D + y[None, None, :]
     inside = (n < n + 1)[:, None, None] & (y < D)[None, :, None] & (y < D)[None, None, :]

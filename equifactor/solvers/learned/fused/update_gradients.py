@@ -58,7 +58,7 @@ def update_backward(
     four = tl.arange(0, 4)
     d_bias = tl.zeros((4,), tl.float32)
     for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
-        edge = block.to(tl.int64) * G + rows // P
+        edge = (block * G + rows // P).to(tl.int64)
         at, real = edge * D + x, (edge < edges) & ok
         wide, narrow = real[:, None] & (cols < C)[None, :], real[:, None] & (channels < Q)[None, :]
         s = tl.load(state + at, mask=real, other=0)

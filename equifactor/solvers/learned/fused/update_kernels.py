@@ -104,7 +104,7 @@ def update_forward(
     ok = x < D
     stay = tl.load(settle)
     for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
-        edge = block.to(tl.int64) * G + rows // P
+        edge = (block * G + rows // P).to(tl.int64)
         at, real = edge * D + x, (edge < edges) & ok
         wide = real[:, None] & (cols < C)[None, :]
         s = tl.load(state + at, mask=real, other=0)
