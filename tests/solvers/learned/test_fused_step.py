@@ -1,6 +1,7 @@
 """The fused kernels of FE-Net compute what the torch path computes, forward and backward."""
 
 import importlib.util
+import os
 
 import pytest
 import torch
@@ -66,8 +67,6 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_interpreter_agrees_with_torch(case, monkeypatch):
     """Run the kernels in Triton's interpreter, which needs no GPU."""
-    import os
-
     if os.environ.get("TRITON_INTERPRET") != "1":
         pytest.skip("The interpreter of Triton runs only if TRITON_INTERPRET=1 is set before Triton is imported.")
     graphs, settings = CASES[case]
@@ -91,6 +90,7 @@ def test_gpu_agrees_with_torch(case, monkeypatch):
 def test_other_batches_take_the_torch_path(monkeypatch):
     """Graphs with zeros, other semirings and tables of mixed sizes are left to torch."""
     monkeypatch.setenv(SWITCH, "1")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
     network = build("fe-net", seed=0)
     mixed = [((0, 1), torch.zeros(2, 3).numpy()), ((0, 2), torch.zeros(2, 2).numpy())]
     pairs = ef.FactorGraph([2, 3, 2], mixed, log=True)

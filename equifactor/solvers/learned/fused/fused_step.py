@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.network import NetworkState
     from equifactor.solvers.learned.wiring import Wiring
 
-# The environment variable that switches the kernels: 0 never, 1 on any device (for Triton's interpreter), else on GPUs.
+# The environment variable that switches the kernels on with 1. They are off by default until a GPU has run their tests.
 SWITCH = "EQUIFACTOR_FUSED"
 # The most states of a variable. A tile of 16 states holds 8,192 table entries, which is what registers can hold.
 _MOST_STATES = 16
@@ -63,9 +63,10 @@ def fuse(network: FENet, wiring: Wiring) -> Fused | None:
 
 
 def _allowed(device: str) -> bool:
-    """Return whether the kernels may run on a device, and Triton is installed."""
-    switch = os.environ.get(SWITCH, "auto")
-    return switch != "0" and (device == "cuda" or switch == "1") and importlib.util.find_spec("triton") is not None
+    """Return whether the kernels are switched on and can run on a device; on a CPU only the interpreter runs them."""
+    if os.environ.get(SWITCH) != "1" or importlib.util.find_spec("triton") is None:
+        return False
+    return device == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def _takes(network: FENet, wiring: Wiring) -> bool:

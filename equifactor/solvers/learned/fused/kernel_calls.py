@@ -43,7 +43,11 @@ def _padded(fused: Fused) -> tuple[int, int, dict[str, Any]]:
     """Return the padded number of states, the number of edges of a tile and what all kernels with weights take."""
     states = power_of_two(fused.card)
     s = fused.sizes
-    return states, max(2, _ROWS // states), dict(D=fused.card, P=states, C=s.channels, CP=s.wide, PREC=fused.precision)
+    return (
+        states,
+        max(2, _ROWS // states),
+        {"D": fused.card, "P": states, "C": s.channels, "CP": s.wide, "PREC": fused.precision},
+    )
 
 
 # ---- v and its sums -------------------------------------------------------------------------------------
@@ -53,7 +57,7 @@ class _Nodes(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, msg: Tensor, h: Tensor, w: Tensor, fused: Fused, wiring: Wiring) -> Any:
         _, edges, settings = _padded(fused)
-        settings |= dict(G=edges, H=fused.sizes.hidden)
+        settings |= {"G": edges, "H": fused.sizes.hidden}
         blocks, programs = _tiles(wiring.num_edges, edges, h.device)
         v, total = torch.empty_like(h), h.new_zeros(wiring.num_states, h.shape[1])
         belief = wiring.unary.clone()
@@ -92,7 +96,7 @@ class _Pairs(torch.autograd.Function):
     ) -> Any:
         (group,) = wiring.groups
         _, edges, settings = _padded(fused)
-        settings |= dict(B=edges // 2, H=fused.sizes.hidden, Q=fused.sizes.tables, FP=fused.sizes.features)
+        settings |= {"B": edges // 2, "H": fused.sizes.hidden, "Q": fused.sizes.tables, "FP": fused.sizes.features}
         factors = group.num_factors
         blocks, programs = _tiles(factors, edges // 2, v.device)
         places = factors, group.slots[0].start, group.slots[1].start, group.entries.start, blocks
@@ -190,7 +194,7 @@ def _loop_groups(fused: Fused, wiring: Wiring) -> list[tuple[Any, ...]]:
     for table, count, start, corners in fused.loops.groups:
         joint = fused.card**corners
         padded = power_of_two(joint)
-        settings = dict(D=fused.card, L=corners, N=joint, NP=padded, B=max(1, _JOINT // padded))
+        settings = {"D": fused.card, "L": corners, "N": joint, "NP": padded, "B": max(1, _JOINT // padded)}
         programs = -(-count // settings["B"])
         calls.append((table, count, start, settings, programs, (index.state, *index.inside)))
     return calls
@@ -210,7 +214,7 @@ class _Update(torch.autograd.Function):
     def forward(ctx: Any, *args: Any) -> Any:
         msg, belief, new, delta, u, q, h, w, stays, fused, network, wiring = args
         _, edges, settings = _padded(fused)
-        settings |= dict(G=edges, Q=fused.sizes.tables, FP=fused.sizes.features, TEMPER=network.temper)
+        settings |= {"G": edges, "Q": fused.sizes.tables, "FP": fused.sizes.features, "TEMPER": network.temper}
         blocks, programs = _tiles(wiring.num_edges, edges, h.device)
         msg_out, h_out = torch.empty_like(msg), torch.empty_like(h)
         rest = wiring.num_edges, blocks, network.first_alpha

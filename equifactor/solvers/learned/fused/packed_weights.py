@@ -103,5 +103,5 @@ def pack(network: FENet, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     flat = torch.cat([p.reshape(-1) for p in network.parameters()] + [index.new_zeros(1, dtype=torch.float32)])
     packed = flat.index_select(0, index)
     sizes = Sizes.of(network.channels, network.hidden, network.tables)
-    node, pair, update = packed.split(sizes.parts)
+    node, pair, update = torch.split(packed, list(sizes.parts))
     return node, pair, update

@@ -12,7 +12,6 @@ import triton.language as tl
 
 from equifactor.solvers.learned.fused.triton_math import (
     dot,
-    edge_sum,
     edge_sums,
     leaky,
     leaky_slope,

@@ -28,16 +28,19 @@ def squash_slope(x):
 
 @triton.jit
 def tanh(x):
+    """Return the hyperbolic tangent."""
     return 2.0 * tl.sigmoid(2.0 * x) - 1.0
 
 
 @triton.jit
 def leaky(x):
+    """Return the leaky ReLU of torch."""
     return tl.where(x > 0, x, 0.01 * x)
 
 
 @triton.jit
 def leaky_slope(x):
+    """Return the derivative of `leaky`."""
     return tl.where(x > 0, 1.0, 0.01)
 
 
@@ -79,19 +82,23 @@ def matrix(w, at, K: tl.constexpr, N: tl.constexpr):
 
 @triton.jit
 def vector(w, at, N: tl.constexpr):
+    """Return the [N] numbers that are stored from position `at`."""
     return tl.load(w + at + tl.arange(0, N))
 
 
 @triton.jit
 def put_matrix(w, at, value, K: tl.constexpr, N: tl.constexpr):
+    """Store a [K, N] matrix from position `at`."""
     tl.store(w + at + tl.arange(0, K)[:, None] * N + tl.arange(0, N)[None, :], value)
 
 
 @triton.jit
 def put_vector(w, at, value, N: tl.constexpr):
+    """Store [N] numbers from position `at`."""
     tl.store(w + at + tl.arange(0, N), value)
 
 
 @triton.jit
 def dot(a, b, PREC: tl.constexpr):
+    """Return a matrix product in a precision of Triton."""
     return tl.dot(a, b, input_precision=PREC)

@@ -11,12 +11,8 @@ from equifactor.solvers.learned.fused.triton_math import (
     dot,
     edge_sum,
     log_softmax,
-    log_softmax_grad,
     matrix,
-    put_matrix,
-    put_vector,
     squash,
-    squash_slope,
     tanh,
     vector,
 )
@@ -44,7 +40,7 @@ def features(
 
 @triton.jit
 def gates(f, u, h, w, FP: tl.constexpr, CP: tl.constexpr, PREC: tl.constexpr):
-    """Return the gates r and z, the candidate n and its hidden part [R, CP]. Weights: 3 of f, 3 of u, 3 of h, biases."""
+    """Return the gates r and z, the candidate n and its hidden part [R, CP]. Weights: 3 each of f, u, h; biases."""
     U: tl.constexpr = 3 * FP * CP
     HID: tl.constexpr = U + 3 * CP * CP
     BIAS: tl.constexpr = HID + 3 * CP * CP
@@ -87,6 +83,7 @@ def message(
 
 @triton.jit
 def centred(x, ok, D: tl.constexpr, G: tl.constexpr, P: tl.constexpr):
+    """Return [R] values minus their mean over the states of each edge, 0 in rows without a state."""
     x = tl.where(ok, x, 0.0)
     return tl.where(ok, x - edge_sum(x, G, P) * (1.0 / D), 0.0)
 
@@ -119,7 +116,7 @@ def update_forward(
             own_q, own_old, tl.load(belief + s, mask=real, other=0.0), own_new,
             tl.load(unary + at, mask=real, other=0.0), d, channels, ok, Q, G, P,
         )  # fmt: skip
-        r, z, n, hidden = gates(f, own_u, own_h, w, FP, CP, PREC)
+        _, z, n, _ = gates(f, own_u, own_h, w, FP, CP, PREC)
         after = (1.0 - z) * n + z * own_h
         out, _, _, _, _ = message(after, w, own_old, own_new, d, first_alpha, ok, D, G, P, OUT, CP, TEMPER)
         tl.store(msg_out + at, out + stay * (own_old - out), mask=real)
