@@ -1,6 +1,7 @@
 """The public names of `equifactor.learned`."""
 
 from equifactor.factors.tensors.tensor_beliefs import log_scores as log_scores
+from equifactor.learning.training.evidence_sets import EvidenceSets as EvidenceSets
 from equifactor.learning.training.training_settings import TrainingSettings as TrainingSettings
 from equifactor.solvers.learned.learned_solver import NeuralSolver as NeuralSolver
 from equifactor.solvers.learned.model_card import ModelCard as ModelCard

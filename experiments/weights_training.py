@@ -71,7 +71,8 @@ def mixture(kind: str, task: str, share: float = 1.0) -> list[str]:
     """Return the generators of the training graphs, with a share of the graphs and a seed for each family."""
     groups = weights_config()["mixture"]
     sources = groups["grids"] + groups["topologies"]
-    sources += (groups["states"] if kind != "fe-gnn" else []) + (groups["large"] if task == "MAP" else [])
+    sources += groups["states"] + groups["sharp"] if kind != "fe-gnn" else []
+    sources += groups["large"] if task == "MAP" else []
     counts = [max(2, round(count * share)) for _, count in sources]
     return [
         f"{text.removesuffix(')')}, n={count}, seed={_FIRST_SEED + n})"

@@ -36,6 +36,8 @@ _EXAMPLES = {
     "ldpc": "equifactor generate ldpc --n 24 --k 12 --snr-db 2 -o code.uai",
     "ksat": "equifactor generate ksat --num-vars 100 --ratio 4.2 --k 3 -o formula.cnf",
     "noisy-or": "equifactor generate noisy-or --num-causes 20 --num-effects 30 --observed 0.5 -o diagnosis.uai",
+    "network": "equifactor generate network --num-vars 40 --parents 1-3 --sharpness 3 --observed 0.3 -o network.uai",
+    "pedigree": "equifactor generate pedigree --num-people 20 --loci 2 --typed 0.5 -o family.uai",
 }
 
 _ABOUT = {  # One line for each kind in the list of kinds.
@@ -48,6 +50,8 @@ _ABOUT = {  # One line for each kind in the list of kinds.
     "ldpc": "Decoding problems of a random LDPC code.",
     "ksat": "Random k-SAT formulas.",
     "noisy-or": "Diseases and findings with noisy-or factors.",
+    "network": "Bayesian networks with evidence.",
+    "pedigree": "Alleles of related people at linked loci.",
 }
 
 app = typer.Typer(

@@ -46,6 +46,7 @@ def _as_text(path: str, card: ModelCard) -> str:
         ("parameters", f"{card.parameters:,}"),
         ("task", "MAR, also used for PR" if card.task == "MAR" and estimates_log_z else str(card.task)),
         ("trained on", (_plain(card.data) or "not stated").replace(" + ", f"\n{'':16}+ ").replace("; ", f"\n{'':16}")),
+        *([("started from", _plain(card.start))] if card.start else []),
         ("measures", ", ".join(f"{k} {'nan' if v is None else f'{v:.4g}'}" for k, v in card.metrics.items()) or "none"),
         ("gradient steps", "not stated" if card.updates is None else f"{card.updates:,}"),
         ("seed", "not stated" if card.seed is None else str(card.seed)),

@@ -9,6 +9,7 @@ random_formulas.py                 random satisfiability
 strips.py, planar_ising.py, glued_cliques.py
                                    models too large for exact inference, with known answers; see solved.py
 diagnosis.py                       causes and effects, joined by noisy-or factors
+random_networks.py, pedigrees.py   Bayesian networks with evidence; alleles of related people
 argument_checks.py                 checks of the arguments of all generators
 building_blocks.py                 parts that several generators share
 """
@@ -22,9 +23,11 @@ from equifactor.generators.glued_cliques import glued_cliques
 from equifactor.generators.grids import asymmetric_grid, ising_grid, potts_grid
 from equifactor.generators.ldpc import LdpcCode, Transmissions, ldpc, ldpc_transmissions
 from equifactor.generators.pairwise import pairwise_field
+from equifactor.generators.pedigrees import pedigree
 from equifactor.generators.planar_ising import planar_ising
 from equifactor.generators.random_formulas import random_ksat
 from equifactor.generators.random_graphs import random_graph
+from equifactor.generators.random_networks import random_network
 from equifactor.generators.random_trees import random_tree
 from equifactor.generators.solved import SolvedModel
 from equifactor.generators.strips import ising_strip
@@ -40,6 +43,8 @@ GENERATORS: dict[str, Callable[..., Any]] = {
     "ldpc": ldpc,
     "ksat": random_ksat,
     "noisy-or": noisy_or_network,
+    "network": random_network,
+    "pedigree": pedigree,
 }
 
 __all__ = [
@@ -56,9 +61,11 @@ __all__ = [
     "ldpc_transmissions",
     "noisy_or_network",
     "pairwise_field",
+    "pedigree",
     "planar_ising",
     "potts_grid",
     "random_graph",
     "random_ksat",
+    "random_network",
     "random_tree",
 ]

@@ -96,17 +96,19 @@ def _structure(
     return Structure.build(card, scope_ptr, random_subsets(num_vars, arity, rng))
 
 
-def random_subsets(num_vars: int, size: IntArray, rng: np.random.Generator) -> IntArray:
+def random_subsets(num_vars: int | IntArray, size: IntArray, rng: np.random.Generator) -> IntArray:
     """Draw a uniform random subset of the variables, in random order, for each factor; return all in one array.
 
-    This is Floyd's sampling for all factors at once. Slot j draws from the first V - size + j + 1 variables. If the
-    drawn variable is already in the subset, the slot takes the last of these variables.
+    `num_vars` is V, or [F] if the subset of each factor is drawn among its own number of first variables. This is
+    Floyd's sampling for all factors at once. Slot j draws from the first V - size + j + 1 variables. If the drawn
+    variable is already in the subset, the slot takes the last of these variables.
     """
     width = int(size.max(initial=0))
+    available = np.broadcast_to(num_vars, size.shape)
     chosen = np.full((len(size), width), -1, np.int64)
     for j in range(width):
         rows = np.flatnonzero(size > j)
-        last = num_vars - size[rows] + j
+        last = available[rows] - size[rows] + j
         draw = rng.integers(last, endpoint=True)
         taken = np.any(chosen[rows, :j] == draw[:, None], axis=1)
         chosen[rows, j] = np.where(taken, last, draw)

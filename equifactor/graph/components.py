@@ -25,11 +25,23 @@ def connected_components(structure: Structure, observed: IntArray | None = None)
     """
     free = np.ones(structure.num_vars, bool) if observed is None else observed < 0
     kept = free[structure.scope_vars]
-    var, factor = structure.scope_vars[kept], structure.factor_of_edge[kept]
+    root = component_roots(structure.scope_vars[kept], structure.factor_of_edge[kept], structure.num_vars)
+    labels = np.full(structure.num_vars, -1)
+    labels[free] = np.unique(root[free], return_inverse=True)[1]
+    return labels
+
+
+def component_roots(var: IntArray, factor: IntArray, num_vars: int) -> IntArray:
+    """Return the lowest variable [num_vars] that each variable is connected with, through edges in order of factors.
+
+    Args:
+        var: [E] the variable of each edge.
+        factor: [E] the factor of each edge, ascending.
+        num_vars: the number of variables; those without edges are their own roots.
+    """
     starts = np.flatnonzero(np.diff(factor, prepend=-1))
     edges_of_factor = np.diff(np.append(starts, len(factor)))
-
-    root = np.arange(structure.num_vars)  # a forest whose trees lie within components; always root[i] <= i
+    root = np.arange(num_vars)  # a forest whose trees lie within components; always root[i] <= i
     while len(var):
         lowest = np.repeat(np.minimum.reduceat(root[var], starts), edges_of_factor)
         hooked = root.copy()
@@ -39,10 +51,7 @@ def connected_components(structure: Structure, observed: IntArray | None = None)
         if np.array_equal(hooked, root):
             break
         root = hooked
-
-    labels = np.full(structure.num_vars, -1)
-    labels[free] = np.unique(root[free], return_inverse=True)[1]
-    return labels
+    return root
 
 
 def count_components(structure: Structure, observed: IntArray | None = None) -> int:

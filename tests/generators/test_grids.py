@@ -122,4 +122,6 @@ def test_registry_names() -> None:
         "ldpc",
         "ksat",
         "noisy-or",
+        "network",
+        "pedigree",
     ]

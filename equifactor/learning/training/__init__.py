@@ -7,7 +7,8 @@ compiled_batches.py   batches compiled once, filled often       objective.py    
 losses.py             the losses that are minimised             validate.py           measures on held-out graphs
 training_loop.py      epochs, validation, early stopping        run_files.py          the log and the checkpoint
 capture.py            a gradient step as one CUDA graph         processes.py          several processes
-training_log.py       the record of a run, epoch by epoch
+training_log.py       the record of a run, epoch by epoch       starting_weights.py   weights and settings of a start
+evidence_sets.py      one model given many sets of evidence
 """
 
 from __future__ import annotations

@@ -14,11 +14,12 @@ import numpy as np
 from equifactor.base.errors import EquifactorError, OptionError, brief
 from equifactor.base.options import choices, did_you_mean, parse_value
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.learning.training.evidence_sets import EvidenceSets
 
 if TYPE_CHECKING:
     from equifactor.data import Instance
 
-_GENERATOR = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL)
+_GENERATOR = re.compile(r"\s*([a-z-]+)\s*\((.*)\)\s*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Source:
     graphs: Sequence[FactorGraph]
     instances: Sequence[Instance | None]
     text: str
+    estimated: bool = False  # Whether `auto` estimates the targets that `exact` cannot compute.
 
 
 def read_source(data: Any, seed: int = 0) -> Source:
@@ -39,6 +41,9 @@ def read_source(data: Any, seed: int = 0) -> Source:
     """
     if isinstance(data, (str, Path)):
         return _from_text(str(data), seed)
+    if isinstance(data, EvidenceSets):
+        graphs = data.graphs(seed)[0]
+        return Source(graphs, [None] * len(graphs), str(data), estimated=True)
     if not isinstance(data, (FactorGraph, Iterable)) or getattr(data, "ndim", 1) == 0:
         raise OptionError(f"Training data must be graphs, a folder, or a generator as text; found {brief(data)}.")
     items: list[Any] = [data] if isinstance(data, FactorGraph) else list(data)

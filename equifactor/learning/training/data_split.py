@@ -44,6 +44,7 @@ def split_data(
     weights: Sequence[float] | None = None,
     device: str = "cpu",
     report: Progress | None = None,
+    fewest: int = 1,
 ) -> DataSplit:
     """Read the graphs, compute their targets and hold some of them out.
 
@@ -55,6 +56,7 @@ def split_data(
         weights: the weight of each graph.
         device: the device of the graphs.
         report: a function that is called with the number of targets computed so far.
+        fewest: the smallest number of graphs that a share holds out, if at least this number remain for training.
     """
 
     def dataset(graphs: list[FactorGraph], targets: list[Any], weights: Any, *, learned: bool) -> Dataset:
@@ -78,7 +80,7 @@ def split_data(
         training = dataset(graphs, targets, weights, learned=True)
         split = DataSplit(training, dataset(*held[:2], None, learned=False), text, left_out + held[2])
     else:
-        kept, held_out = _numbers(len(graphs), share, settings.seed, source.text)
+        kept, held_out = _numbers(len(graphs), share, settings.seed, source.text, fewest)
         given = [1.0] * len(graphs) if weights is None else weights
         training, held_back = (
             dataset(
@@ -107,10 +109,10 @@ def _check_weights(weights: Sequence[float] | None, source: Source) -> None:
         raise OptionError("weights must be finite numbers of 0 or more, with at least one above 0.")
 
 
-def _numbers(count: int, share: float, seed: int, text: str) -> tuple[list[int], list[int]]:
+def _numbers(count: int, share: float, seed: int, text: str, fewest: int) -> tuple[list[int], list[int]]:
     """Return the numbers of the training graphs and of the held-out graphs; with share 0 both are all graphs."""
     order = np.random.default_rng([seed, 77]).permutation(count)
-    held = max(1, round(share * count)) if share else 0
+    held = max(fewest if count >= 2 * fewest else 1, round(share * count)) if share else 0
     if held >= count:
         raise OptionError(
             f"{text}: {count} graphs are too few to hold some out for validation. Pass other data as validation."

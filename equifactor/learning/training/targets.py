@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ _NETWORK = "a network in training"  # The words for the network in the error mes
 _AT_ONCE = 500
 # The seconds of a search for an unknown best score. Training may find a better score. Chosen by hand.
 _MAP_SECONDS = 5.0
+# The seconds of `auto` for marginals of an evidence set whose exact answer does not fit. Chosen by hand.
+_MAR_SECONDS = 5.0
 
 
 def with_targets(
@@ -62,6 +65,8 @@ def with_targets(
     graphs = [r.graph for r in kept_graphs]
     targets = _published(kept_graphs, instances, task)
     _compute(targets, graphs, [i is not None for i in instances], task, report, cluster)
+    if source.estimated and task is Task.MAR:
+        _estimate(targets, graphs, report)
     kept = [n for n, t in enumerate(targets) if t is not None]
     why = "the exact answer does not fit into memory" if task is Task.MAR else "no possible assignment was found"
     left_out += [f"{graphs[n].name}: {why}" for n in sorted(set(range(len(graphs))) - set(kept))]
@@ -96,7 +101,7 @@ def _published(reduced: list[ReducedGraph], instances: list[Instance | None], ta
             continue
         published = instance.marginals()
         if published is not None and len(published.values) == graph.original.structure.state_ptr[-1]:
-            answers[n] = _free(graph.graph, graph.values_of_kept(published.values))
+            answers[n] = free_values(graph.graph, graph.values_of_kept(published.values))
     return answers
 
 
@@ -133,6 +138,21 @@ def _compute(
             done += len(piece.numbers)
             if report:
                 report(done, len(graphs), what)
+
+
+def _estimate(answers: list[FloatArray | None], graphs: list[FactorGraph], report: Progress | None) -> None:
+    """Replace each missing answer for MAR by the estimate of `auto`, and log how many targets are estimates."""
+    missing = [n for n, answer in enumerate(answers) if answer is None]
+    for done, n in enumerate(missing):
+        if report:
+            report(done, len(missing), "estimated marginals")
+        found = getattr(_solved(graphs[n], "MAR", "auto", _MAR_SECONDS), "marginals", None)
+        answers[n] = None if found is None else free_values(graphs[n], found.values)
+    if missing:
+        logging.getLogger("equifactor").warning(
+            "%d of %d targets are estimates of auto(%g s each), because the exact answer does not fit into memory.",
+            len(missing), len(graphs), _MAR_SECONDS,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -172,10 +192,10 @@ def _runs(graphs: list[FactorGraph], numbers: list[int], task: Task) -> list[lis
 
 def _exact(graph: FactorGraph) -> FloatArray | None:
     found = getattr(_solved(graph, "MAR", "exact"), "marginals", None)
-    return None if found is None else _free(graph, found.values)
+    return None if found is None else free_values(graph, found.values)
 
 
-def _free(graph: FactorGraph, values: FloatArray) -> FloatArray:
+def free_values(graph: FactorGraph, values: FloatArray) -> FloatArray:
     """Return the values of the states of free variables only."""
     return values if graph.observed is None else values[np.repeat(graph.observed < 0, graph.card)]
 

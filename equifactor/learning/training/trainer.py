@@ -24,6 +24,13 @@ from equifactor.base.status import Task
 from equifactor.base.torch_device import check_device
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.learning.training.data_sources import name_of
+from equifactor.learning.training.evidence_sets import EvidenceSets, against_bp
+from equifactor.learning.training.starting_weights import (
+    FEWEST_HELD_OUT,
+    FINE_TUNING,
+    FINE_TUNING_SHARE,
+    starting_network,
+)
 from equifactor.learning.training.training_log import TrainingLog
 from equifactor.learning.training.training_settings import CHECKPOINT_SUFFIX, TrainingSettings
 from equifactor.questions.solve import parse_task
@@ -33,7 +40,7 @@ if TYPE_CHECKING:
     from equifactor.learning.training.data_split import DataSplit
     from equifactor.learning.training.processes import Processes
     from equifactor.learning.training.training_loop import Trainer
-    from equifactor.solvers.learned.network import Network, NetworkConfig
+    from equifactor.solvers.learned.network import Network
     from equifactor.solving.solver import Progress
 
 # Settings that may differ when a run is resumed, because they do not change what is learned.
@@ -46,7 +53,7 @@ class Trained:
 
     network: Network
     task: Task
-    metrics: dict[str, Any]  # The measures of the best weights on the validation graphs.
+    metrics: dict[str, Any]  # The measures of the best weights on the validation graphs; "test .." for EvidenceSets.
     history: list[dict[str, Any]]  # One record per epoch, as in the log.
     left_out: list[str]  # One sentence per graph that could not be used.
     path: Path | None
@@ -69,13 +76,13 @@ class Trained:
 @checks_types("out", "start", "weights", "resume", "overwrite")
 def train(
     kind: str,
-    data: str | Path | Sequence[str | Path] | Sequence[FactorGraph],
+    data: str | Path | Sequence[str | Path] | Sequence[FactorGraph] | EvidenceSets,
     task: str = "MAR",
     out: str | Path | None = None,
     *,
     start: str | Path | None = None,
     weights: Sequence[float] | None = None,
-    validation: float | str | Path | Sequence[str | Path] | Sequence[FactorGraph] = 0.1,
+    validation: float | str | Path | Sequence[str | Path] | Sequence[FactorGraph] | None = None,
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress | bool = False,
@@ -90,17 +97,23 @@ def train(
 
     Args:
         kind: `fe-nbp`, `fe-gnn`, `fe-net` or a baseline; settings of the network may follow in brackets.
-        data: a folder of models, a generator such as `"ising(4x4, n=1000)"`, several of these, or graphs.
+        data: a folder of models, a generator such as `"ising(4x4, n=1000)"`, several of these, or graphs;
+            or `ef.learned.EvidenceSets("m.uai")`, which asks one model many questions.
         task: "MAR" or "MAP".
         out: model file to write (`.safetensors`), with a log (`.jsonl`) and a checkpoint beside it; None: no files.
-        start: a model file of the same kind and settings to start from; steps and settle may differ.
+        start: the weights to start from: "shipped" for those of the package, a name such as "fe-net", or a model file.
+            The network then has the settings of the file; steps and settle may differ.
         weights: the weight of each graph in the loss and in a validation share, relative to their mean.
-        validation: share of the graphs that is held out, or data as above; 0: validate on the training graphs.
+        validation: share of the graphs that is held out, or data as above; 0: validate on the training graphs. The
+            default is 0.1; with `start` it is 0.2 and at least three graphs.
         resume: continue from the checkpoint beside `out`; the result is the same as without the interruption.
         overwrite: replace the model file or the checkpoint of an earlier run; otherwise existing files are an error.
         progress: True for a bar, or a callable `(done, total, note)`.
         settings: the fields of `TrainingSettings`, and settings of the network, which override those in `kind`. A name
             of both is an error, unless `kind` also sets it.
+
+    With `start` the learning rate, the batches and the number of epochs are smaller by default, see `FINE_TUNING`. The
+    weights of epoch 0 are validated too, so the result is never worse on the validation graphs than its start.
 
     The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, and
     keeps the best weights so far and a checkpoint.
@@ -108,11 +121,16 @@ def train(
     _check_order(kind, data)
     check_run(None, 0, progress)
     needed("torch", "train")
+    fewest = 1
+    if validation is None:
+        fewest, validation = (1, 0.1) if start is None else (FEWEST_HELD_OUT, FINE_TUNING_SHARE)
     is_one = isinstance(validation, (str, Path, int, float, np.number, FactorGraph))
     if not is_one and (not isinstance(validation, Iterable) or getattr(validation, "ndim", 1) == 0):
         raise OptionError(f"validation must be a share, such as 0.1, or data, found {brief(validation)}.")
     held: Any = validation if is_one else list(validation)  # type: ignore[arg-type]
     kind, of_network, of_training = _sorted_settings(kind, settings)
+    if start is not None:
+        of_training = {**FINE_TUNING, **of_training}
     chosen = TrainingSettings(**of_training, validation=name_of(held))
     wanted = _checked_task(task, chosen, resume)
     check_device(chosen.device, "train")
@@ -121,21 +139,25 @@ def train(
     from equifactor.learning.training.data_split import split_data
     from equifactor.learning.training.processes import Processes
 
-    net = _starting_network(kind, of_network, start, chosen.seed)
+    net, origin = starting_network(kind, of_network, wanted, start, chosen.seed)
     processes, clock = Processes(chosen), Clock(chosen.time_limit)
     with _bar(progress, kind, processes) as report, contextlib.ExitStack() as later:
         # While targets are computed Ctrl-C raises, because there are no weights to keep yet.
         split = split_data(
-            data, held, wanted, chosen, weights=weights, device=processes.device, report=_within(clock, report)
-        )
+            data, held, wanted, chosen, weights=weights, device=processes.device, report=_within(clock, report),
+            fewest=fewest,
+        )  # fmt: skip
         later.enter_context(clock.govern())
-        trainer = _prepared(net, split, wanted, chosen, processes, model_file, clock, report)
+        trainer = _prepared(net, split, wanted, chosen, processes, model_file, clock, report, origin)
         if resume:
             trainer.resume()
+        compared: dict[str, float] = {}
         try:
             trainer.run()
+            if isinstance(data, EvidenceSets) and not clock.stopped and (others := data.graphs(chosen.seed)[1]):
+                compared = against_bp(net, others, wanted)
         finally:  # Keep the best weights so far, also after a loss that is not finite.
-            metrics = _keep_best(trainer, split.text)
+            metrics = _keep_best(trainer, split.text, origin, compared)
             _release(trainer)
     state = trainer.progress
     finished = not clock.stopped or state.epoch >= chosen.epochs
@@ -231,32 +253,6 @@ def _model_file(out: str | Path | None, resume: bool, overwrite: bool) -> Path |
     return path
 
 
-# ---- the network ----------------------------------------------------------------------------------------
-
-
-def _starting_network(kind: str, settings: dict[str, Any], start: str | Path | None, seed: int) -> Network:
-    """Return the network with its starting weights, which are random by the seed or come from a model file."""
-    from equifactor.solvers.learned.model_files import load_model
-    from equifactor.solvers.learned.network import build
-
-    network = build(kind, settings, seed=seed)
-    if start is not None:
-        given, _ = load_model(start)
-        if _without_pace(given.config) != _without_pace(network.config):
-            raise OptionError(
-                f"{start}: the file holds {given.kind} with {given.config}, not {kind} with {network.config}. Use the "
-                "kind and the settings of the file."
-            )
-        network.load_state_dict(given.state_dict())
-    return network
-
-
-def _without_pace(config: NetworkConfig) -> tuple[type[NetworkConfig], dict[str, Any]]:
-    """Return all settings except for steps and settle, which do not change the weights."""
-    settings = dataclasses.asdict(config)
-    return type(config), {name: value for name, value in settings.items() if name not in ("steps", "settle")}
-
-
 # ---- the run --------------------------------------------------------------------------------------------
 
 
@@ -269,6 +265,7 @@ def _prepared(
     model_file: Path | None,
     clock: Clock,
     report: Progress | None,
+    origin: str,
 ) -> Trainer:
     """Return the run before its first epoch, after checking that the network can take the graphs."""
     from equifactor.learning.training.run_files import RunFiles
@@ -282,25 +279,28 @@ def _prepared(
         "kind": network.kind, "network": dataclasses.asdict(network.config), "task": task.value, "data": split.text,
         "contents": split.contents(),
         **{k: v for k, v in dataclasses.asdict(settings).items() if k not in _MAY_DIFFER},
+        **({"start": origin} if origin else {}),
     }  # fmt: skip
     files = RunFiles(model_file, json.dumps(identity)) if model_file else None
     return Trainer(network, split, task, settings, processes, files=files, clock=clock, report=report)
 
 
-def _keep_best(trainer: Trainer, data: str) -> dict[str, Any]:
+def _keep_best(trainer: Trainer, data: str, origin: str, compared: dict[str, float]) -> dict[str, Any]:
     """Write the best weights so far to the model file, if there is one; return the measures of their epoch."""
     from equifactor.solvers.learned.model_card import ModelCard
     from equifactor.solvers.learned.model_files import save_model
 
     state, network = trainer.progress, trainer.network
     metrics = next((h for h in state.history if h["epoch"] == state.best_epoch), {})
-    metrics = {k: v for k, v in metrics.items() if k not in ("seconds", "graphs_per_second", "best", "loss")}
+    metrics = {k: v for k, v in metrics.items() if k not in ("seconds", "graphs_per_second", "best", "loss")} | compared
     if trainer.writes is not None and state.history:
         network.load_state_dict(trainer.best_weights)
         updates = state.best_epoch * trainer.batches_per_epoch
         measured = {k: v for k, v in metrics.items() if k != "epoch"}
         seed = trainer.settings.seed
-        card = ModelCard.of(network, trainer.task, data=data, metrics=measured, seed=seed, updates=updates)
+        card = ModelCard.of(
+            network, trainer.task, data=data, start=origin, metrics=measured, seed=seed, updates=updates
+        )
         save_model(trainer.writes.model, network, card)
     return metrics
 

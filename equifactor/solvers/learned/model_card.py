@@ -42,6 +42,7 @@ class ModelCard:
     task: Task  # MAR (also used for PR) or MAP.
     parameters: int  # The number of learned weights.
     data: str = ""  # What it was trained on, as given to `train`.
+    start: str = ""  # The weights that training started from; empty for random weights.
     metrics: dict[str, float | None] = field(default_factory=dict)
     seed: int | None = None
     updates: int | None = None  # The number of gradient steps.
@@ -49,7 +50,7 @@ class ModelCard:
 
     @classmethod
     def of(cls, network: Network, task: Task | str, **history: Any) -> ModelCard:
-        """Return the card of a network; `history` holds the fields data, metrics, seed and updates."""
+        """Return the card of a network; `history` holds the fields data, start, metrics, seed and updates."""
         return cls(
             kind=network.kind,
             settings=dataclasses.asdict(network.config),
@@ -61,7 +62,10 @@ class ModelCard:
     def to_json(self) -> str:
         """Return the card as one line; numbers that are not finite become null."""
         metrics = {k: v if v is not None and math.isfinite(v) else None for k, v in self.metrics.items()}
-        return json.dumps({"format": FORMAT, **vars(self), "metrics": metrics}, allow_nan=False)
+        given = {"format": FORMAT, **vars(self), "metrics": metrics}
+        if not self.start:  # Version 0.1 cannot read a card with this field.
+            del given["start"]
+        return json.dumps(given, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> ModelCard:
@@ -133,6 +137,7 @@ _FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "task": ("MAR or MAP", lambda v: v in ("MAR", "MAP")),
     "parameters": ("a whole number of at least 0", _is_count),
     "data": ("text", lambda v: isinstance(v, str)),
+    "start": ("text", lambda v: isinstance(v, str)),
     "metrics": (
         "a number or null for each measure",
         lambda v: isinstance(v, dict) and all(_is_word(k) and (x is None or _is_number(x)) for k, x in v.items()),

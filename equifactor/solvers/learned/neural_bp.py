@@ -71,19 +71,20 @@ class NeuralBP(NeuralSolver):
         return [BeliefPropagation(damping=_DAMPING, iterations=_BP_ITERATIONS, decode=self.decode)]
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
-        """Solve all graphs; for MAP return the best assignment of the network and of its members.
+        """Solve all graphs; for MAP return the best parts of the assignments of the network and its members.
 
         Marginals and ln Z are those of the network as far as `judged` trusts it.
         """
         if not self.keeps_best(task):
             own = super().run(graphs, task, context)
             return own if self.alone or self.untrained or task is Task.MAP else self.judged(own, graphs, task, context)
-        from equifactor.solvers.learned.best_assignments import best_of, run_members
+        from equifactor.solvers.learned.best_assignments import best_of, combined, run_members
 
         self.check_task(task)
         others = run_members(self.members(), graphs, context)
         own = super().run(graphs, task, context)
-        return [best_of(graph, own[n], [(text, found[n]) for text, found in others]) for n, graph in enumerate(graphs)]
+        best = [best_of(graph, own[n], [(text, found[n]) for text, found in others]) for n, graph in enumerate(graphs)]
+        return combined(graphs, best, [own, *(found for _, found in others)])
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Run:
         """Return the network before its first step, with a record of its best assignments for MAP."""

@@ -302,10 +302,6 @@ def test_training_goes_on_from_a_file_with_the_same_weights(tmp_path) -> None:
     for p, q in zip(weights_of(before.network), weights_of(after.network), strict=True):
         np.testing.assert_array_equal(p, q)
     assert after.network.config.steps == 8
-    others = {"damping": 0.9, "steps": 4, "hidden": 16}  # of the same shapes, but another function
-    for kind, network in (("fe-nbp", {"hidden": 8}), ("fe-nbp", others), ("fe-net", {})):
-        with pytest.raises(OptionError, match=r"the file holds fe-nbp with .*, not fe-"):
-            train(kind, DATA, start=tmp_path / "a.safetensors", **{**SMALL, **network})
 
 
 def test_a_network_of_two_states_says_so_before_training() -> None:
