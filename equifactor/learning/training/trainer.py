@@ -148,7 +148,7 @@ def train(
             fewest=fewest,
         )  # fmt: skip
         later.enter_context(clock.govern())
-        trainer = _prepared(net, split, wanted, chosen, processes, model_file, clock, report, origin)
+        trainer = _prepared(net, split, wanted, chosen, processes, (model_file, origin), clock, report)
         if resume:
             trainer.resume()
         compared: dict[str, float] = {}
@@ -262,12 +262,12 @@ def _prepared(
     task: Task,
     settings: TrainingSettings,
     processes: Processes,
-    model_file: Path | None,
+    file_and_origin: tuple[Path | None, str],
     clock: Clock,
     report: Progress | None,
-    origin: str,
 ) -> Trainer:
     """Return the run before its first epoch, after checking that the network can take the graphs."""
+    model_file, origin = file_and_origin
     from equifactor.learning.training.run_files import RunFiles
     from equifactor.learning.training.training_loop import Trainer
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from equifactor.kernels.segments import segment_logsumexp
 from equifactor.solvers.learned.fe_net_solver import FENetConfig, FENetSolver
+from equifactor.solvers.learned.fused.fused_step import fuse, fused_step
 from equifactor.solvers.learned.layers import logit, mlp, settling, spread, squash, zero_
 from equifactor.solvers.learned.loop_corrections import loops_of
 from equifactor.solvers.learned.network import Network, NetworkState
@@ -52,7 +53,7 @@ class FENet(Network):
     def __init__(self, config: FENetConfig) -> None:
         super().__init__(config)
         C, Q, H = config.channels, config.tables, config.hidden
-        self.channels, self.tables, self.context = C, Q, config.context
+        self.channels, self.tables, self.hidden, self.context = C, Q, H, config.context
         double = 2 if config.context else 1  # With context, a hidden vector comes with its mean over states.
         self.mlp1 = mlp((double * C, H, C))
         if Q:
@@ -73,11 +74,14 @@ class FENet(Network):
         msg = wiring.uniform_messages()
         if self.loops:
             wiring = replace(wiring, loops=loops_of(wiring))
+        wiring = replace(wiring, fused=fuse(self, wiring))
         h = msg.new_zeros(len(msg), self.channels)
         return NetworkState(wiring, msg, (h, torch.zeros_like(wiring.unary), msg.new_zeros(())))
 
     def step(self, state: NetworkState) -> NetworkState:
         """Do steps 1 to 7 of the class docstring."""
+        if state.wiring.fused is not None and not torch.compiler.is_compiling():
+            return fused_step(self, state.wiring.fused, state)
         wiring, old, (before, seen_by_states, t) = state.wiring, state.msg_fv, state.hidden
         msg_vf = wiring.outgoing(old)
         unscaled = wiring.reduce(msg_vf)

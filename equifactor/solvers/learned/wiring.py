@@ -23,6 +23,7 @@ from equifactor.kernels.segments import logsumexp, segment_logsumexp, segment_ma
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
+    from equifactor.solvers.learned.fused.fused_step import Fused
     from equifactor.solvers.learned.loop_corrections import Loops
 
 Flat = FlatGraph[Tensor]
@@ -57,6 +58,7 @@ class Wiring:
     first: int = 0  # The number of edge states of unary factors.
     loops: Loops | None = None  # Short loops, for networks that use them.
     clock: Clock | None = None  # The clock that may stop the run; None in training.
+    fused: Fused | None = None  # What the fused kernels of FE-Net need, if they take this batch.
 
     def is_over(self) -> bool:
         """Return whether the run was stopped, so that no further step will follow."""
