@@ -213,7 +213,7 @@ class Auto(Solver):
         """
         from equifactor.solvers.auto.possibility import are_contradictory, has_hard_structure, zeros_alone
 
-        if not has_hard_structure(graph):
+        if context.clock.stopped or not has_hard_structure(graph):
             return None, -math.inf
         if are_contradictory(graph):
             return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf

@@ -31,8 +31,8 @@ class _OutOfStepsError(Exception):
     """The planner has made as many set operations as it may."""
 
 
-class _Found(NamedTuple):
-    """The best order of one component."""
+class Steps(NamedTuple):
+    """An order of some variables, such as those of one component, and what it costs."""
 
     entries: int  # of all tables
     variables: list[int]  # in the order of elimination
@@ -55,7 +55,7 @@ def plain_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder
         return NoOrder(max(1.0, planner.largest), planner.tries, True) if planner.is_limited else None
     if any(own is None for own in found):
         return NoOrder(planner.largest, planner.tries, False)
-    return _placed([own for own in found if own is not None], structure.num_vars, planner.tries)
+    return placed([own for own in found if own is not None], structure.num_vars, planner.tries)
 
 
 def plain_order_seconds(structure: Structure) -> float:
@@ -145,17 +145,17 @@ class _Planner:
             found.append(part)
         return found
 
-    def best(self, part: Sequence[int]) -> _Found | None:
+    def best(self, part: Sequence[int]) -> Steps | None:
         """Return the best order of one component; None if every rule exceeds the limits on memory."""
         if len(part) == 1:
-            return _Found(self.card[part[0]], [part[0]], [set()])
-        best: _Found | None = None
+            return Steps(self.card[part[0]], [part[0]], [set()])
+        best: Steps | None = None
         least = math.inf  # bits at which the rules failed
         for n, rule in enumerate(_RULES[: self.limits.tries]):
             before = self.steps
             self.tries = max(self.tries, n + 1)
             found = self._eliminate(part, rule, math.inf if best is None else best.entries)
-            if isinstance(found, _Found):
+            if isinstance(found, Steps):
                 best = found
             else:
                 least = min(least, found)
@@ -165,7 +165,7 @@ class _Planner:
             self.largest = max(self.largest, least)
         return best
 
-    def _eliminate(self, part: Sequence[int], rule: Literal["fill"] | int, most: float) -> _Found | float:
+    def _eliminate(self, part: Sequence[int], rule: Literal["fill"] | int, most: float) -> Steps | float:
         """Return the order of one rule, or the bits of the table at which it exceeded the limits or `most` entries."""
         near = {i: set(self.near[i]) for i in part}
         card, limits = self.card, self.limits
@@ -174,7 +174,7 @@ class _Planner:
         key = {i: prices.of(i) for i in part}
         heap = [(k, i) for i, k in key.items()]
         heapify(heap)
-        found = _Found(0, [], [])
+        found = Steps(0, [], [])
         entries = kept = largest = 0
         while heap:
             k, v = heappop(heap)
@@ -297,8 +297,8 @@ class _GrowthPrices:
         return around
 
 
-def _placed(found: Sequence[_Found], num_vars: int, tries: int) -> Order:
-    """Return the order of all components, in post order: every subtree of clusters is one run."""
+def placed(found: Sequence[Steps], num_vars: int, tries: int) -> Order:
+    """Return the order of all variables, in post order: every subtree of clusters is one run."""
     order: list[int] = []
     separator: list[set[int]] = [set()] * num_vars
     for own in found:
@@ -308,7 +308,7 @@ def _placed(found: Sequence[_Found], num_vars: int, tries: int) -> Order:
             separator[own.variables[n]] = around
             if around:
                 children[min([first[i] for i in around])].append(n)
-        stack, backwards = [len(children) - 1], []  # the last variable of a component is its root
+        stack, backwards = [n for n, around in enumerate(own.separators) if not around], []  # the roots
         while stack:
             n = stack.pop()
             backwards.append(own.variables[n])
