@@ -47,7 +47,7 @@ def plain_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder
 
     Cost: below 1 ms for a grid of 8 x 8 variables, 0.05 s for one of 10 x 100.
     """
-    planner = _Planner(structure, limits)
+    planner = Planner(structure, limits)
     try:
         components = planner.components()
         found = [planner.best(part) for part in components]
@@ -63,7 +63,7 @@ def plain_order_seconds(structure: Structure) -> float:
     return 6e-5 * structure.num_vars + 1e-6 * float(np.square(structure.arity.astype(float)).sum())
 
 
-class _Planner:
+class Planner:
     """The graph of variables that share a factor, the limits, and the set operations made so far."""
 
     def __init__(self, structure: Structure, limits: PlanningLimits) -> None:
@@ -209,7 +209,7 @@ class _Planner:
 class _FillPrices:
     """The price of a variable is the number of pairs of its neighbours that are not neighbours of each other."""
 
-    def __init__(self, near: dict[int, set[int]], size: dict[int, int], planner: _Planner) -> None:
+    def __init__(self, near: dict[int, set[int]], size: dict[int, int], planner: Planner) -> None:
         self.near, self.size, self.card, self.planner = near, size, planner.card, planner
         self.fill = {}
         for i, around in near.items():
@@ -259,7 +259,7 @@ class _FillPrices:
 class _GrowthPrices:
     """The price of a variable is the entries of its message beyond `balance` times those of the tables it replaces."""
 
-    def __init__(self, near: dict[int, set[int]], size: dict[int, int], planner: _Planner, balance: int) -> None:
+    def __init__(self, near: dict[int, set[int]], size: dict[int, int], planner: Planner, balance: int) -> None:
         self.near, self.size, self.planner, self.balance = near, size, planner, balance
         card = self.card = planner.card
         planner.spend(2.0 * len(near))
