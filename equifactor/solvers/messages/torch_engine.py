@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class TorchEngine:
     """The engine of the parallel schedule on torch, sum or max semiring."""
 
+    name = "torch"
+
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings, context: SolveContext) -> None:
         check_device(context.device, "bp on the torch engine")
         if settings.schedule != "parallel":
@@ -63,7 +65,7 @@ class TorchEngine:
 
     def put(self, graphs: IntArray, part: BpPart) -> None:
         """Set the messages of some graphs."""
-        self.msg_fv = self.msg_fv.index_copy(0, self._rows(graphs), part.messages)
+        self.msg_fv.index_copy_(0, self._rows(graphs), part.messages)
 
     def _rows(self, graphs: IntArray) -> Tensor:
         """Return the edge states of some graphs, on the device."""
