@@ -22,7 +22,8 @@ _PLACES = {
     "Graph GraphicalModel MarkovModel MarkovNet MarkovNetwork MarkovRandomField MRF NaiveBayes PGM",
     _TABLE: "CPD CPT ConditionalProbabilityTable DiscreteFactor Factor JointProbabilityDistribution Potential "
     "FactorNode ProbabilityTable Table TabularCPD Tensor TFactor",
-    _VARIABLE: "Categorical CategoricalDistribution DiscreteDistribution DiscreteVariable LabelizedVariable RandomVariable RangeVariable Var VarSet Variable",
+    _VARIABLE: "Categorical CategoricalDistribution DiscreteDistribution DiscreteVariable "
+    "LabelizedVariable RandomVariable RangeVariable Var VarSet Variable",
     _READ: "BIFReader NETReader UAIReader XBNReader XDSLReader XMLBIFReader from_file load loadBN load_graph "
     "load_uai read read_bif read_model read_uai read_xmlbif",
     _WRITE: "BIFWriter NETWriter UAIWriter XDSLWriter XMLBIFWriter save saveBN save_graph save_model write write_bif "
