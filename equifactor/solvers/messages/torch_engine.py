@@ -86,11 +86,16 @@ class TorchEngine:
         log_b_v = tensors.variable_log_beliefs(self.flat, self.msg_fv)
         # The bound must hold for the given model, not for its tables rounded to single precision.
         exact = replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.msg_fv.device))
-        # For factors of a thousand variables, single precision leaves no digits after the point of ln Z.
-        wide = exact if self.flat.structured else self.flat
+        log_z = bound = np.full(self.flat.num_graphs, np.nan)
+        if self.settings.semiring == "max":
+            bound = upper_bound_of(exact, self.msg_fv.double()).cpu().numpy()
+        else:
+            # For factors of a thousand variables, single precision leaves no digits after the point of ln Z.
+            wide = exact if self.flat.structured else self.flat
+            log_z = tensors.bethe_log_z(wide, self.msg_fv.to(wide.log_phi.dtype)).double().cpu().numpy()
         return BpAnswers(
             probabilities=tensors.probabilities(self.flat, log_b_v).double().cpu().numpy(),
             states=tensors.max_states(self.flat, log_b_v).cpu().numpy(),
-            log_z=tensors.bethe_log_z(wide, self.msg_fv.to(wide.log_phi.dtype)).double().cpu().numpy(),
-            upper_bound=upper_bound_of(exact, self.msg_fv.double()).cpu().numpy(),
+            log_z=log_z,
+            upper_bound=bound,
         )
