@@ -1,7 +1,7 @@
 """Elimination of many small graphs of one structure side by side in NumPy: the last axis of every table is the graphs.
 
 Sums are linear, and nothing is scaled on the way. This is safe where the ranges of all tables of a graph together fit
-into the exponents of a double, which `fitting` tells. A call of NumPy then serves hundreds of graphs: 4 x 4 grids take a
+into the exponents of a double, which is checked. A call of NumPy then serves hundreds of graphs: 4 x 4 grids take a
 fifth of the time that the kernels for one graph after another take.
 """
 
@@ -72,23 +72,19 @@ class SideBySide:
         self.children: list[list[int]] = [[c for c, up in enumerate(self.parent) if up == n] for n in range(len(dim))]
         self.chunk = max(1, _ENTRIES // max(1, sum(map(math.prod, self.shapes))))
 
-    def fitting(self, log_phi: FloatArray) -> BoolArray:
-        """Return [n] whether the ranges of the tables log_phi [t, n] of each graph allow linear sums without scales."""
-        total = np.full(log_phi.shape[1], float(np.log(self.structure.card).sum()))
-        if len(log_phi):
-            first = self.structure.table_ptr[:-1]
-            positive = np.where(np.isneginf(log_phi), np.inf, log_phi)
-            total += (np.maximum.reduceat(log_phi, first) - np.minimum.reduceat(positive, first)).sum(0)
-        return total < _RANGE  # Also False for a table of zeros, whose range is NaN or -inf - inf.
+    def sums(self, log_phi: FloatArray, marginals: bool) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return probabilities [n, x] (zero without `marginals`), log_z [n] and which rows are right [n].
 
-    def sums(self, log_phi: FloatArray, marginals: bool) -> tuple[FloatArray, FloatArray]:
-        """Return probabilities [n, x] (zero without `marginals`) and log_z [n] of tables log_phi [t, n] that fit."""
-        s, n = self.structure, log_phi.shape[1]
-        top = np.maximum.reduceat(log_phi, s.table_ptr[:-1])
-        phi = np.exp(log_phi - np.repeat(top, np.diff(s.table_ptr), axis=0))
-        log_z = top.sum(0)
+        Args:
+            log_phi: [t, n] tables, which are overwritten.
+            marginals: whether to compute the probabilities.
+        """
+        n = log_phi.shape[1]
+        log_z, fits = self._scaled(log_phi)
+        phi = np.exp(log_phi, out=log_phi)
         inputs = [[self._table(phi, own) for own in given] for given in self.inputs]
-        tables, totals = list[FloatArray](), list[FloatArray]()
+        tables: list[FloatArray] = []
+        totals: list[FloatArray] = []
         for c, shape in enumerate(self.shapes):
             table = _product(inputs[c], (*shape, n))
             total = table.sum(0)
@@ -98,14 +94,28 @@ class SideBySide:
                 inputs[self.parent[c]].append(total.reshape(*self.messages[c], n))
             else:
                 log_z += np.log(total.reshape(n))
-        p = np.zeros((int(s.state_ptr[-1]), n))
+        p = np.zeros((int(self.structure.state_ptr[-1]), n))
         if marginals:
             self._way_down(tables, totals, p)
-        return np.ascontiguousarray(p.T), log_z
+        return np.ascontiguousarray(p.T), log_z, fits
+
+    def _scaled(self, log_phi: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Scale tables if they need it; return the logs [n] of the scales, and [n] whether linear sums are safe."""
+        s, n = self.structure, log_phi.shape[1]
+        room = _RANGE - float(np.log(s.card).sum())
+        if s.num_factors * max(-log_phi.min(), log_phi.max()) < room:
+            return np.zeros(n), np.full(n, True)
+        first = s.table_ptr[:-1]
+        top = np.maximum.reduceat(log_phi, first)
+        log_phi -= np.repeat(top, np.diff(s.table_ptr), axis=0)
+        zero = np.isneginf(log_phi)
+        low = np.minimum.reduceat(np.where(zero, 0.0, log_phi) if zero.any() else log_phi, first)
+        return top.sum(0), -low.sum(0) < room  # False for NaN, which a table of zeros leaves.
 
     def _way_down(self, tables: list[FloatArray], totals: list[FloatArray], p: FloatArray) -> None:
         """Write the probabilities of all states to p [x, n]."""
-        n, above = p.shape[1], dict[int, FloatArray]()
+        n = p.shape[1]
+        above: dict[int, FloatArray] = {}
         first = self.structure.state_ptr.tolist()
         for c in range(len(tables) - 1, -1, -1):
             joint = tables[c]
@@ -126,14 +136,11 @@ class SideBySide:
         return table.transpose(*own.order, len(own.order)).reshape(*own.within, n)
 
 
-def side_by_side(steps: Plan, count: int) -> SideBySide | None:
-    """Return the clusters of a plan if many small graphs are to be summed out, otherwise None."""
-    if count < _GRAPHS or not isinstance(steps.found, Order) or 2.0**steps.log2_largest > _LARGEST:
-        return None
+def runs_together(steps: Plan, count: int) -> bool:
+    """Return whether the plan of many graphs is small enough for calls of NumPy that serve all of them."""
     s = steps.reduced.graph.structure
-    if not len(s.card) or (np.diff(s.table_ptr) == 0).any():
-        return None
-    return SideBySide(steps)
+    small = isinstance(steps.found, Order) and 2.0**steps.log2_largest <= _LARGEST
+    return small and count >= _GRAPHS and len(s.card) > 0 and len(s.table_ptr) > 1
 
 
 def _product(tables: list[FloatArray], shape: Shape) -> FloatArray:
