@@ -218,7 +218,7 @@ class CRF(CRFModule):
         wide = states.new_zeros(shape).index_copy(1, self._place, states)
         marginals = wide.reshape(*batch, self.graph.num_vars, self._width)
         if self._image is not None:
-            marginals = marginals.movedim(-1, -2).unflatten(-1, self._image)
+            marginals = marginals.mT.reshape(*batch, self._width, *self._image)
         return CRFAnswer(
             log_z.reshape(batch),
             marginals,

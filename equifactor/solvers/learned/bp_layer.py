@@ -203,7 +203,7 @@ class _Copies:
         device, dtype = flat.log_phi.device, str(flat.log_phi.dtype).removeprefix("torch.")
         larger = compile(flat.graphs * self.count).to(str(device), dtype)
         copy = flat.num_entries * torch.arange(self.count, device=device)[:, None]
-        blocks = [g.entries for g in (*flat.groups, *flat.structured)]
+        blocks = [g.entries for g in flat.groups] + [g.entries for g in flat.structured]
         # The factors of a group lie copy after copy, so each block of the batch is that of every copy in turn.
         places = [(copy + torch.arange(b.start, b.stop, device=device)).reshape(-1) for b in blocks]
         order = torch.cat(places) if places else copy.new_zeros(0)
