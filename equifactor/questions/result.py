@@ -68,7 +68,8 @@ class Result(HasAnswers, Estimate):
     def unjudged(self) -> bool:
         """Whether this is an estimate of ln Z without an error and without bounds."""
         known = self.log_z_error, self.lower_bound, self.upper_bound
-        asked = self.task is Task.PR and self.status is not Status.EXACT and hasattr(self, "log_z")
+        sure = self.status in (Status.EXACT, Status.ZERO_PROBABILITY)
+        asked = self.task is Task.PR and not sure and hasattr(self, "log_z")
         return asked and all(value is None for value in known)
 
     @property
