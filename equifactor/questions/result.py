@@ -47,7 +47,8 @@ class Result(HasAnswers, Estimate):
     Bounds are on ln Z for MAR and PR, and on the best log score for MAP. Solvers that sample, or that a sampler checks,
     give the `standard_errors` of the marginals in the same form, and `log_z_error`, the standard error of ln Z. Bounds,
     errors and iterations are None if the solver does not provide them. `fe-net` predicts its `marginal_errors`, also in
-    this form: the largest error of a variable should be at most this number for 90 % of the variables.
+    this form: the largest error of a variable should be at most this number for 90 % of the variables. `auto` gives
+    `standard_errors` if a sampler ran, and otherwise `marginal_errors` if `fe-net` ran.
 
     `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
     first used, by the same solver.
