@@ -187,13 +187,13 @@ def _with_log_z_errors(
         gap = e.marginals.values - mixed
         if e.log_z_error is None:
             off = np.hypot(gap, errors)
-            error = log_z_error_of(off, len(e.marginals))
+            error = log_z_error_of(off, e.marginals.ptr)
             if answer.solver.name == "bp" and e.status is not Status.CONVERGED:
                 error = max(error, _UNSETTLED * log_range * float(np.sqrt(np.mean(off**2))))
             suggested[n] = error
             kept[n] = replace(answer, estimate=replace(e, log_z=None))
         elif e.standard_errors is not None and np.mean(gap**2) > _CONTRADICTED * np.mean(e.standard_errors.values**2):
-            error = max(e.log_z_error, log_z_error_of(gap, len(e.marginals)))
+            error = max(e.log_z_error, log_z_error_of(gap, e.marginals.ptr))
             kept[n] = replace(answer, estimate=replace(e, log_z_error=error))
     best = min(suggested, key=lambda n: suggested[n], default=-1)
     if best >= 0 and math.isfinite(suggested[best]):
