@@ -30,7 +30,7 @@ from equifactor.questions.solve_settings import SolveSettings
 from equifactor.questions.unread_result import unread_results
 from equifactor.solving.estimate import Estimate, LazyEstimates
 from equifactor.solving.registry import parse_solver, solver_names
-from equifactor.solving.running import estimates_of
+from equifactor.solving.running import estimates_of, without_kernels
 from equifactor.solving.solver import SolveContext, Solver
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def solve(
         except MemoryError:
             estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
         except NotCompiledError as error:  # before the solver began
-            estimates = [Estimate(status=Status.TIME_LIMIT, message=str(error)) for _ in graphs]
+            estimates = [without_kernels(error, context) for _ in graphs]
         if wanted is not Task.MAP:
             with contextlib.suppress(NotCompiledError):  # The answers stand, without what is known of possibility.
                 estimates = with_possibility(estimates, graphs, clock)

@@ -43,12 +43,19 @@ def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveCo
     try:
         found = method.run(graphs, task, context)
     except NotCompiledError as error:
-        return [Estimate(status=Status.TIME_LIMIT, message=str(error)) for _ in graphs]
+        return [without_kernels(error, context) for _ in graphs]
     if type(method).__module__.startswith(_OWN):
         return found
     from equifactor.solving.foreign_answers import checked_answers
 
     return checked_answers(method, graphs, found)
+
+
+def without_kernels(error: NotCompiledError, context: SolveContext) -> Estimate:
+    """Return the estimate of a run that could not compile its kernels in time, or was interrupted before."""
+    if context.clock.interrupted:
+        return Estimate(status=Status.INTERRUPTED)
+    return Estimate(status=Status.TIME_LIMIT, message=str(error))
 
 
 def _is_plain(graphs: list[FactorGraph], structures: Iterable[FactorGraph]) -> bool:
