@@ -17,6 +17,7 @@ MAP = ef.solve(GRAPH, "MAP", "brute")
 CHECKS = [[1, 1, 0], [0, 1, 1]]
 NAN, HUGE, RAGGED = float("nan"), 2**70, [[1, 2], [3]]
 MODEL = ef.decoding.ErrorModel.of_matrices(CHECKS, 0.1, [[1, 0, 0]])
+LDPC = ef.generators.LdpcCode.of_edges([0, 1, 1, 2], [0, 0, 1, 1], 3)
 
 CALLS: list[tuple[str, Callable[[], object]]] = [
     ("plan, task", lambda: ef.plan(GRAPH, task="bp")),
@@ -61,6 +62,37 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("seed of shots", lambda: ef.decoding.Decoder(MODEL).logical_error_rate(5, seed=1.5)),
     ("packed", lambda: ef.decoding.Decoder(MODEL).decode([[0, 1]], packed=np.zeros(2))),
     ("wrap", lambda: ef.generators.ising_grid(2, 2, wrap=np.zeros(2))),
+    ("a time span", lambda: ef.generators.ising_grid(np.timedelta64(3), 2)),
+    ("parents", lambda: ef.generators.random_network(5, parents=HUGE)),
+    ("channel", lambda: ef.generators.ldpc_transmissions(6, 3, channel=3)),
+    ("edges of a code", lambda: ef.generators.LdpcCode.of_edges(None, [0], 3)),
+    ("words", lambda: list(ef.decoding.word_error_rates([[1]], []))),
+    ("channels", lambda: list(ef.decoding.word_error_rates(LDPC, "x"))),
+    ("a channel", lambda: list(ef.decoding.word_error_rates(LDPC, ["x"]))),
+    ("message", lambda: LDPC.encode(RAGGED)),
+    ("device", lambda: ef.decoding.Decoder(MODEL, device=np.zeros(0))),
+    ("name of a code", lambda: ef.decoding.bicycle_code(None, 0.1)),
+    ("sampled shots", lambda: ef.decoding.ShotSampler(MODEL, 0).sample(None, 3)),
+    ("chosen variables", lambda: ef.metrics.kl(RESULT.marginals, RESULT.marginals, variables=[3])),
+    ("vectors", lambda: ef.answers.Marginals.from_list("x")),
+    ("compared solver", lambda: ef.compare(GRAPH, ["brute"])[None]),
+    ("training log", lambda: ef.answers.TrainingLog.read("\0")),
+    ("tables of a compiled graph", lambda: ef.solvers.compile(GRAPH).with_log_phi(None)),
+    ("passes", lambda: ef.solvers.tighten(GRAPH, [0.0] * 6, None)),
+    ("composed", lambda: ef.symmetry.Relabelling.identity(GRAPH).compose(None)),
+    ("relabelled marginals", lambda: ef.symmetry.Relabelling.identity(GRAPH).marginals(None)),
+    ("relabelled result", lambda: ef.symmetry.Relabelling.identity(GRAPH).result(None)),
+    ("relabelling", lambda: ef.symmetry.Relabelling.from_dict(np.array(3))),
+    ("seed of a relabelling", lambda: ef.symmetry.Relabelling.random(GRAPH, seed=-1)),
+    ("names of collections", lambda: ef.data.collection_names(True)),
+    ("grid of a plot", lambda: ef.plot.plot_grid(None, 1, 1, {})),
+    ("marginals of a plot", lambda: ef.plot.plot_grid(ef.FactorGraph([2]), 1, 1, {"x": 3})),
+    ("evaluate, processes", lambda: ef.evaluate([], "MAR", "bp", "out", processes=0)),
+    ("evaluate, memory", lambda: ef.evaluate([], "MAR", "bp", "out", memory_limit=None)),
+    ("evaluate, seed", lambda: ef.evaluate([], "MAR", "bp", "out", seed=NAN)),
+    ("evaluate, progress", lambda: ef.evaluate([], "MAR", "bp", "out", progress=3)),
+    ("evaluate, solvers", lambda: ef.evaluate([], "MAR", None, "out")),
+    ("evaluate, folder", lambda: ef.evaluate([], "MAR", "bp", "\0")),
     ("columns", lambda: ef.generators.ising_strip(2, HUGE)),
     ("cliques", lambda: ef.generators.glued_cliques(10**18, 3)),
     ("symmetries", lambda: ef.symmetry.audit("bp", GRAPH, None)),
@@ -83,10 +115,22 @@ def test_an_odd_call_is_one_sentence(call: Callable[[], object]) -> None:
     assert 10 < len(str(error.value)) < 1600
 
 
+def _zeros(*shape: int) -> list[Any]:
+    return [__import__("torch").zeros(*shape)]
+
+
 @pytest.mark.parametrize(
     "call",
     [
         lambda: ef.ChainCRF(HUGE),
+        lambda: ef.ChainCRF(True),
+        lambda: ef.CRF.pairs(2, [(0, 1)], 2).log_z(None, np.zeros((1, 2, 2))),
+        lambda: ef.CRF.pairs(2, [], 2)(*_zeros(2, 2), states=None),
+        lambda: ef.CRF.pairs(2, [], 2)(*_zeros(3, 2, 2), states=_zeros(4, 2)[0].long()),
+        lambda: ef.ChainCRF(2).k_best(*_zeros(1, 3, 2), HUGE),
+        lambda: ef.train("fe-nbp", [GRAPH] * 4, start="y" * 5000),
+        lambda: ef.train("fe-nbp", [GRAPH] * 4, seed=-1),
+        lambda: ef.decoding.train_memories(MODEL),
         lambda: ef.ChainCRF(3, boundaries=np.zeros(2)),
         lambda: ef.CRF.grid(None, 2, 2),
         lambda: ef.CRF.grid(2, 2, -1),

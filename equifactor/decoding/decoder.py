@@ -85,6 +85,11 @@ class Decoder:
             if method is not None or observables is not None:
                 raise OptionError(f"priors must be probabilities, found {format_value(str(priors))}.")
             priors, method = None, priors
+        if isinstance(observables, (str, DecodingMethod)):
+            raise OptionError(
+                f"observables must be a matrix, found {format_value(str(observables))}. Pass the method by its name: "
+                f"method={str(observables)!r}."
+            )
         self.method = decoding_method("relay" if method is None else method, settings)
         if is_source(checks):
             if observables is not None:
@@ -227,12 +232,12 @@ def answered(
 def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> DecodingEngine:
     """Return the engine of a device for a method."""
     if isinstance(method, OptimalDecoding):
-        if device != "cpu":
+        if str(device) != "cpu":
             raise OptionError("The method optimal runs on the CPU only. Use device='cpu', or method='relay'.")
         from equifactor.decoding.optimal_engine import OptimalEngine
 
         return OptimalEngine(problem, method)
-    if device != "cpu":
+    if str(device) != "cpu":
         from equifactor.decoding.gpu_engine import GpuEngine
 
         return GpuEngine(problem, method, device)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
+
+import numpy as np
 
 from equifactor.base.status import Status
 
@@ -40,6 +43,58 @@ class Estimate:
         new = cls.__new__(cls)
         vars(new).update(fields)  # fields that are left out have their defaults in the class
         return new
+
+
+MANY = 64  # Graphs of a batch from which estimates are made when somebody looks. Chosen by hand.
+
+
+class LazyEstimates(Sequence[Estimate]):
+    """The estimates of many graphs; each is made when somebody looks at it, from arrays of the batch.
+
+    A solver returns them only if it has checked all answers of the batch: their numbers are finite, and it is known
+    that every graph has a possible assignment.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Estimate]) -> None:
+        self._count, self.make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, n: int) -> Estimate: ...
+    @overload
+    def __getitem__(self, n: slice) -> list[Estimate]: ...
+    def __getitem__(self, n: int | slice) -> Estimate | list[Estimate]:
+        if isinstance(n, slice):
+            return [self.make(k) for k in range(*n.indices(self._count))]
+        if not -self._count <= n < self._count:
+            raise IndexError(n)
+        return self.make(n % self._count)
+
+    def map(self, change: Callable[[int, Estimate], Estimate]) -> LazyEstimates:
+        """Return the estimates changed by a function of their number and themselves, when somebody looks."""
+        make = self.make
+        return LazyEstimates(self._count, lambda n: change(n, make(n)))
+
+
+def in_order(parts: Sequence[tuple[Sequence[int], Sequence[Estimate]]]) -> Sequence[Estimate]:
+    """Return the estimates of several batches in the order of their graphs.
+
+    Args:
+        parts: the numbers of the graphs of each batch, and their estimates.
+    """
+    count = sum(len(numbers) for numbers, _ in parts)
+    if not all(isinstance(estimates, LazyEstimates) for _, estimates in parts):
+        found: list[Estimate] = [None] * count  # type: ignore[list-item]
+        for numbers, estimates in parts:
+            for n, estimate in zip(numbers, estimates, strict=True):
+                found[n] = estimate
+        return found
+    place = np.empty((count, 2), np.int64)  # the batch of each graph, and its number there
+    for k, (numbers, _) in enumerate(parts):
+        place[numbers, 0], place[numbers, 1] = k, np.arange(len(numbers))
+    return LazyEstimates(count, lambda n: parts[place[n, 0]][1][int(place[n, 1])])
 
 
 def impossible() -> Estimate:

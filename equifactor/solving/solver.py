@@ -100,14 +100,14 @@ class Solver(ABC):
         return ""
 
     @abstractmethod
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Return one estimate per graph, over the original variables of the graph."""
 
 
 class GraphSolver(Solver):
     """A solver that works on one graph at a time."""
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Solve the graphs one after the other, with one clock for all."""
         answers = []
         for n, graph in enumerate(graphs):
@@ -153,7 +153,7 @@ class IterativeSolver(Solver, Generic[State]):
         """Advance the state by `count` iterations; return how far the last *undamped* update moved each graph [G]."""
 
     @abstractmethod
-    def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> list[Estimate]:
+    def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> Sequence[Estimate]:
         """Return the answers from the last state, one per graph."""
 
     def take(self, state: State, graphs: IntArray) -> Any:
@@ -171,7 +171,7 @@ class IterativeSolver(Solver, Generic[State]):
         """Return how many edges and table entries are iterated together: more would not fit near caches."""
         return BATCH_SIZE
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Compile the graphs in batches, iterate and finish."""
         from equifactor.solving.iteration import run_in_batches
 

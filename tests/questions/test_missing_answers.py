@@ -46,12 +46,18 @@ def test_impossible_evidence_is_named() -> None:
     with pytest.raises(ef.SolveError, match=r'was for MAR, so it has no assignment\. Ask for task="MAP"'):
         result.states  # noqa: B018 (reading it is the test)
     assert not result.answered
+    impossible = ef.solve(GRAPH, "PR", evidence={"smoke": 1})
+    assert not impossible.unjudged  # Zero is proven, so ln Z has no error.
+    assert "not known" not in f"{impossible} {impossible.message}"
 
 
 def test_a_model_that_is_too_large_says_so() -> None:
     result = ef.solve(ef.generators.ising_grid(12, 12, seed=0), "PR", "brute")
     with pytest.raises(ef.SolveError, match=r"no ln Z\. The status is too-large: "):
         result.log_z + 1.0
+    late = ef.solve(ef.generators.ising_grid(12, 12, seed=0), "MAP", "exact", time_limit=0.0)
+    with pytest.raises(ef.SolveError, match="time-limit: Time ran out before the solver found the most probable"):
+        late.states  # noqa: B018 (reading it is the test)
 
 
 def test_an_answer_that_the_solver_does_not_give() -> None:

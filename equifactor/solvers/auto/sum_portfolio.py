@@ -97,8 +97,8 @@ def first_answers(
         each = (clock.seconds - begin) / len(asked)
         for n, answer in zip(asked, found, strict=True):
             if answer.marginals is not None and (answer.iterations or 0) >= _STEPS:
-                # The answer for ln Z is that of the task PR. Predicted errors would not hold for means with others.
-                answers[n].append(LadderAnswer(network, replace(answer, log_z=None, marginal_errors=None), each))
+                # The answer for ln Z is that of the task PR.
+                answers[n].append(LadderAnswer(network, replace(answer, log_z=None), each))
     for n in asked:
         if (len(graphs) == 1 or _failed(runs[n][0][0])) and used <= _MORE_RUNS_SHARE * clock.left:
             runs[n] += _more_runs(graphs[n], task, context)
@@ -132,7 +132,7 @@ def _bp(bp: BeliefPropagation, graphs: Sequence[FactorGraph], task: Task, contex
 def _run(solver: Solver, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Return the answers of a solver; their status is `time-limit` if its kernels cannot be compiled in time."""
     try:
-        return solver.run(graphs, task, context)
+        return [*solver.run(graphs, task, context)]
     except NotCompiledError as error:
         return [Estimate(status=Status.TIME_LIMIT, message=str(error)) for _ in graphs]
 

@@ -56,7 +56,7 @@ def test_a_mix_is_better_than_its_parts(bias: float, error: float) -> None:
     best = min(_off(sampled.estimate, truth), _off(other.estimate, truth))
     assert _off(answer, truth) <= 1.05 * best + 0.2 * error
     assert "The root mean square error" in said
-    assert answer.stats["error_estimate"] <= 1.5 * max(best, 0.4 * error) + 1e-3
+    assert answer.stats["error_estimate"] <= 1.5 * max(best, 0.5 * error) + 1e-3
     if bias > 10 * error:
         assert name == "blocks"
 
@@ -173,7 +173,7 @@ def test_a_run_that_was_cut_off_is_not_listed_as_run() -> None:
     ladder.unready += ["regions", "blocks", "mini-buckets", "conditioning"]
     message = ladder._described(replace(found, log_z=2.0, log_z_error=0.1), "blocks", "").message
     assert "Solvers run: mini-buckets 2 s, blocks 3 s." in message
-    assert "were not compiled: conditioning, regions." in message
+    assert "were not ready in time: conditioning, regions." in message
 
 
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
