@@ -133,9 +133,12 @@ class SumLadder:
 
     def _sum_over_cutset(self, reduced: ReducedGraph) -> Estimate | None:
         from equifactor.solvers.cutsets.conditioning import CUTSET_SHARE, Conditioning, best_cutset, seconds_of, sum_all
+        from equifactor.solvers.cutsets.cutset_choice import order_seconds
 
         assert not isinstance(self.form, Refusal)
         clock, budget = self.context.clock, Budget(self.context.clock)
+        if not budget.worth_starting(order_seconds(reduced.graph.structure), CUTSET_SHARE):
+            return None
         begin, within = clock.seconds, CUTSET_SHARE * clock.left
         cut = best_cutset(reduced.graph, self.limits.memory, self.task, self.context.seed, within)
         if budget.time_for(seconds_of(cut, self.task)) > ACCEPTED_OVERRUN * within:
