@@ -196,7 +196,7 @@ class Budget:
 
     def ends_in_time(self, work: float) -> bool:
         """Return whether work without which there is no answer ends before the deadline, or at most `GRACE` later."""
-        return self.time_for(work) <= self.clock.left + GRACE
+        return self.time_for(work) <= self.clock.left + GRACE - self.clock.late
 
     def time_for(self, work: float) -> float:
         """Return the seconds that this many reference seconds of work should take here."""
