@@ -43,7 +43,7 @@ _UNIFORM = 1e-6  # The share of the uniform distribution in each answer.
 _FLOOR = 1e-5  # Added to both errors of a ratio: smaller errors do not matter.
 _LATE = 1.25, 0.003  # An answer is late after this many times its limit and this many seconds more.
 _ASKED = 0.003  # Seconds between two system calls for CPU time.
-_WARM_SECONDS = 1.0  # The limit of two first runs that load kernels.
+_WARM_SECONDS = 0.3  # The limit of two first runs that load kernels.
 _TWICE = 0.3  # Runs of shorter limits are made twice, and the second one counts: other limits need other kernels.
 _ENDING = (
     "bp",
