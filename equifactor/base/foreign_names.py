@@ -19,24 +19,26 @@ _DECODER = "write equifactor.decoding.Decoder(checks, priors, observables, metho
 
 _PLACES = {
     _MODEL: "BayesianNetwork BayesianModel BayesNet BN DiscreteBayesianNetwork DiscreteMarkovNetwork FactorGraphModel "
-    "Graph GraphicalModel MarkovModel MarkovNet MarkovNetwork MarkovRandomField MRF NaiveBayes",
+    "Graph GraphicalModel MarkovModel MarkovNet MarkovNetwork MarkovRandomField MRF NaiveBayes PGM",
     _TABLE: "CPD CPT ConditionalProbabilityTable DiscreteFactor Factor JointProbabilityDistribution Potential "
-    "ProbabilityTable Table TabularCPD Tensor TFactor",
-    _VARIABLE: "Categorical DiscreteVariable LabelizedVariable RandomVariable RangeVariable Var VarSet Variable",
+    "FactorNode ProbabilityTable Table TabularCPD Tensor TFactor",
+    _VARIABLE: "Categorical CategoricalDistribution DiscreteDistribution DiscreteVariable "
+    "LabelizedVariable RandomVariable RangeVariable Var VarSet Variable",
     _READ: "BIFReader NETReader UAIReader XBNReader XDSLReader XMLBIFReader from_file load loadBN load_graph "
     "load_uai read read_bif read_model read_uai read_xmlbif",
     _WRITE: "BIFWriter NETWriter UAIWriter XDSLWriter XMLBIFWriter save saveBN save_graph save_model write write_bif "
     "write_model write_uai",
     _FIT: "BNLearner BayesianEstimator EM ExpectationMaximization MaximumLikelihoodEstimator ParameterEstimator learn",
     _SAMPLE: "BNDatabaseGenerator BayesianModelSampling draw generateSample generate_samples sampling simulate",
-    _MAR: "ApproxInference Inference infer inference marginal marginals posterior predict_proba query",
+    _MAR: "ApproxInference Inference getPosterior infer inference marginal marginals posterior predict_proba query",
     'write equifactor.solve(graph, "MAP", "mplp")': "DualDecomposition MPLP Mplp",
     _MAP: "argmax map map_query mpe",
+    "equifactor.ChainCRF is a model of sequences": "ChainModel HMM HiddenMarkovModel LinearChainCRF",
     _DECODER: "BpDecoder BpOsdDecoder BPDecoder BPOSD Matching MinSumBPDecoder RelayDecoder bp_decoder bposd_decoder",
 }
 _SOLVERS = {
-    "exact": "CliqueTree ExactInference JTree JunctionTree LazyPropagation ShaferShenoyInference "
-    "ShaferShenoyMRFInference VariableElimination",
+    "exact": "CliqueTree ExactInference JT JTree JunctionTree LazyPropagation ShaferShenoyInference "
+    "ShaferShenoyMRFInference VE VariableElimination",
     "bp": "BP BeliefPropagation BeliefPropagationWithMessagePassing FBP LBP LoopyBP LoopyBeliefPropagation MaxProduct "
     "SumProduct",
     "gibbs": "Gibbs GibbsSampler GibbsSampling LoopyGibbsSampling MCMC MonteCarloSampling",
@@ -62,6 +64,13 @@ MODULES = {
     "equifactor.spec": "equifactor.solvers.register",
     "equifactor.training": "equifactor.train",
 }
+
+
+def solver_like(text: str) -> str:
+    """Return the solver that does what a text such as `junction-tree` or `loopy_bp` names; empty if unknown."""
+    plain = text.casefold().replace("-", "").replace("_", "").replace(" ", "")
+    words = {word.casefold(): solver for solver, names in _SOLVERS.items() for word in names.split()}
+    return words.get(plain, "")
 
 
 def place_of(name: str) -> str:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+from typing import TYPE_CHECKING
+
 from equifactor.base.errors import OptionError
 from equifactor.base.optional_packages import needed
+
+if TYPE_CHECKING:
+    import torch
 
 
 def check_device(device: str, function: str = "the torch engine") -> None:
@@ -27,3 +34,15 @@ def check_device(device: str, function: str = "the torch engine") -> None:
 def torch_batch_size(device: str, on_cpu: float) -> float:
     """Return how many edges and table entries are iterated together; a GPU takes all graphs at once."""
     return on_cpu if device == "cpu" else float("inf")
+
+
+# The environment variable that switches Triton kernels off with 0. In the interpreter of Triton, 1 switches them on.
+SWITCH = "EQUIFACTOR_FUSED"
+
+
+def may_fuse(device: torch.device) -> bool:
+    """Return whether Triton kernels may run on a device; on a CPU only the interpreter of Triton runs them."""
+    if os.environ.get(SWITCH) == "0" or importlib.util.find_spec("triton") is None:
+        return False
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    return not interpreted if device.type == "cuda" else interpreted and os.environ.get(SWITCH) == "1"

@@ -66,7 +66,8 @@ def decode(
         typer.Option(metavar="X|Z", help="Use only the detectors of one basis of a circuit; SHOTS hold all of them."),
     ] = None,
     prior: Annotated[
-        float | None, typer.Option(metavar="P", help="Probability of an error, if CODE has no probabilities.")
+        float | None,
+        typer.Option(metavar="P", min=0.0, max=1.0, help="Probability of an error, if CODE has no probabilities."),
     ] = None,
     ebn0: Annotated[
         float | None,
@@ -97,8 +98,10 @@ def decode(
     without observables (.alist, .npz) --sample counts word errors: over a binary symmetric channel with --prior, or
     white Gaussian noise with --ebn0.
     """
+    from equifactor.base.run_context import check_run
     from equifactor.decoding.methods import decoding_method
 
+    check_run(time_limit, seed, False)
     chosen = None if method is None else str(decoding_method(method))  # Checked before a large code is read.
     if (shots is None) == (sample is None):
         raise OptionError("Either name a file of shots or draw shots with --sample N.")

@@ -68,7 +68,7 @@ def count_errors(
         left = None if time_limit is None else clock.left
         row = _added(row, count(model, asked, (first, asked.sample), left))
     interrupted = row.pop("interrupted", False)
-    row = {**asdict(asked), **row}
+    row = {**asdict(asked), **row, "rate_bounds": _bounds(row)}
     write_text(output, json.dumps(row) + "\n" if as_json else _text(row) + "\n")
     if row["undecided"]:
         say(f"{len(row['undecided'])} of {row['shots']} shots were undecided at the time limit")
@@ -76,6 +76,12 @@ def count_errors(
         say(f"stopped early: {asked.sample - row['shots']} of {asked.sample} shots were not decoded")
     if row["shots"] < asked.sample or row["undecided"]:
         raise typer.Exit(Exit.INTERRUPTED if interrupted else Exit.UNSOLVED)
+
+
+def _bounds(row: dict[str, Any]) -> list[float] | None:
+    """Return errors per shot if all undecided shots are right, and if all are wrong; None without a shot."""
+    counts = row["errors"], row["errors"] + len(row["undecided"])
+    return [n / row["shots"] for n in counts] if row["shots"] else None
 
 
 def _decided(

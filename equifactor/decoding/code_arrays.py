@@ -57,8 +57,11 @@ def _read_arrays(path: PathLike, where: str) -> dict[str, np.ndarray]:
                 raise FormatError(f"{where}: the arrays of the archive need {total:.3g} GiB. {limit_text()}")
             arrays = {}
             for member in members:
+                name = member.filename.removesuffix(".npy")
+                if name in arrays:
+                    raise FormatError(f"{where}: the archive has two arrays {brief(name)}. Keep one of them.")
                 with archive.open(member) as content:
-                    arrays[member.filename.removesuffix(".npy")] = _read_array(content, member, where, size)
+                    arrays[name] = _read_array(content, member, where, size)
             return arrays
     except FormatError:
         raise
@@ -122,7 +125,8 @@ class _SparseMatrix:
                 raise ModelError(f"The sparse matrix has an entry in {name} {wrong}, but its shape is {given.shape}.")
         places, owner = np.unique(row * width + column, return_inverse=True)
         sums = np.zeros(len(places))
-        np.add.at(sums, owner.ravel(), values.astype(np.float64))
+        with np.errstate(invalid="ignore"):  # infinities may cancel to NaN, which is refused later
+            np.add.at(sums, owner.ravel(), values.astype(np.float64))
         return cls(places // max(width, 1), places % max(width, 1), sums, given.shape)
 
 

@@ -85,6 +85,11 @@ class Decoder:
             if method is not None or observables is not None:
                 raise OptionError(f"priors must be probabilities, found {format_value(str(priors))}.")
             priors, method = None, priors
+        if isinstance(observables, (str, DecodingMethod)):
+            raise OptionError(
+                f"observables must be a matrix, found {format_value(str(observables))}. Pass the method by its name: "
+                f"method={str(observables)!r}."
+            )
         self.method = decoding_method("relay" if method is None else method, settings)
         if is_source(checks):
             if observables is not None:

@@ -73,6 +73,14 @@ FORMATS = {
 }
 
 
+# What to do with a file that is not a model, by its suffix.
+_OTHERS = {
+    **dict.fromkeys((".dem", ".stim", ".alist", ".npz"), "This is the file of a code: use `equifactor decode`"),
+    ".safetensors": "This is a trained network: use `equifactor model`",
+    ".evid": "This is evidence: pass it with --evidence, beside a model",
+}
+
+
 @checks_types("format")
 def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
     """Read a model file. `-` is stdin; `.gz` and `.xz` files are decompressed.
@@ -86,7 +94,9 @@ def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
     if chosen is None:
         from equifactor.formats.uai import read_unknown
 
-        return read_unknown(path, f"Pass format=NAME (--format NAME, in convert --from NAME) with one of: {_known()}")
+        other = _OTHERS.get(split_name(path)[1])
+        known = f"Pass format=NAME (--format NAME, in convert --from NAME) with one of: {_known()}"
+        return read_unknown(path, f"{other}." if other else known)
     return chosen.read(path)
 
 

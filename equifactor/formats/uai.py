@@ -207,7 +207,8 @@ def write_uai(graph: FactorGraph, path: PathLike, log: bool | None = None) -> No
 
     Each observed variable gets a factor that is zero in all other states, so that the file has the same distribution.
     Names are lost, and structured factors become dense tables. Raises `ModelError` if a potential does not fit into a
-    64-bit number, or if a structured factor needs more than 2^20 entries. An `.LG` file holds every potential.
+    64-bit number, or if a structured factor needs more than 2^20 entries. An `.LG` file holds every logarithm above
+    -1e20, and -1e20 stands for zero.
 
     Args:
         graph: the graph to write.
@@ -216,6 +217,12 @@ def write_uai(graph: FactorGraph, path: PathLike, log: bool | None = None) -> No
     """
     log = split_name(path)[1] == ".lg" if log is None else log
     graph = with_tables(evidence_as_factors(graph), "an .LG file" if log else "a .uai file")
+    lost = (graph.log_phi <= LOG_ZERO) & (graph.log_phi > -np.inf)
+    if log and lost.any():
+        raise ModelError(
+            f"The log potential {graph.log_phi[int(np.argmax(lost))]:g} would be read as zero from an .LG file. Such a "
+            f"file holds logarithms above {LOG_ZERO:g}."
+        )
     write_text(path, _text(graph, log))
 
 

@@ -39,7 +39,7 @@ _MOST_BELIEFS = 2e6  # numbers of a trace that are sent at once. Chosen by hand.
 _KEPT = 5e6  # numbers in all cached answers together. Chosen by hand.
 _MEMORY = 4.0  # GiB for exact inference, the default of the solver
 _MOST_WORK = 5e8  # limit of the work of planning, about five seconds
-_QUICK = 2.0  # seconds of elimination up to which the page starts with `exact`. Chosen by hand.
+_QUICK = 0.5  # seconds of elimination, at each click, up to which the page starts with `exact`. Chosen by hand.
 
 
 class SupersededError(Exception):
@@ -104,7 +104,7 @@ class ModelSession:
         result = self._result(asked, text, task or Task.MAR)
         log_z = getattr(result, "log_z", None)
         return {
-            "solver": text, "status": result.status.value, "message": _sentence(result, seconds_of(asked)),
+            "solver": text, "status": result.status.value, "message": _sentence(result),
             "seconds": round(result.seconds, 6), "log_z": None if log_z is None else number(log_z),
             "log_z_error": number(result.log_z_error), "lower_bound": number(result.lower_bound),
             "upper_bound": number(result.upper_bound), "converged": result.status.solved,
@@ -119,7 +119,7 @@ class ModelSession:
         text, _ = self._solver_of(asked)
         result = self._result(asked, text, Task.MAP)
         if not result.answered:
-            raise SolveError(f"{text}: {_sentence(result, seconds_of(asked))}")
+            raise SolveError(f"{text}: {_sentence(result)}")
         return {
             "solver": text, "status": result.status.value, "message": result.message or result.status.advice,
             "seconds": round(result.seconds, 6), "states": result.assignment, "score": number(result.log_score),
@@ -304,13 +304,8 @@ def seconds_of(asked: Request, default: float = _SECONDS) -> float:
     return min(float(given), MOST_SECONDS)
 
 
-def _sentence(result: Result, seconds: float) -> str:
-    """Return what the page writes about a result. A result without an answer is not called the best so far."""
-    answered = result.answered or hasattr(result, "log_z")
-    if not answered and result.status is Status.TIME_LIMIT and not result.message:
-        return f"The time limit of {seconds:g} s ran out before there was an answer. Use another solver, or more time."
-    if not answered and result.status is Status.INTERRUPTED and not result.message:
-        return "The run was interrupted before there was an answer."
+def _sentence(result: Result) -> str:
+    """Return what the page writes about a result."""
     told = result.message or result.status.advice
     if hasattr(result, "marginals") and not hasattr(result, "log_z"):
         told += " There is no estimate of ln Z."

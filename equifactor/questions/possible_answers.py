@@ -41,12 +41,12 @@ def with_possibility(estimates: list[Estimate], graphs: list[FactorGraph], clock
         if estimates[n].marginals is not None and next(scores) > -np.inf:
             continue
         if proofs < _MOST_PROOFS and graphs[n].structure.num_entries <= _MOST_ENTRIES:
-            from equifactor.solvers.elimination.impossibility import proven_impossible
+            from equifactor.solvers.elimination.impossibility import is_possible
 
             proofs += 1
-            if proven_impossible(graphs[n], clock):
-                checked[n] = impossible()
-            if not clock.stopped:
+            found = is_possible(graphs[n], clock)
+            if found is not None:
+                checked[n] = checked[n] if found else impossible()
                 continue
         checked[n] = replace(checked[n], message=f"{checked[n].message} {_UNPROVEN}".strip())
     return checked

@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 _ARGUMENTS = ("evidence", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
 _ASKED = {Task.MAR: "marginals", Task.PR: "ln Z", Task.MAP: "the most probable assignment"}
 _NO_MEMORY = "The solver needs more memory than this machine has. Use another solver or a smaller model."
+_NO_ANSWER = {
+    Status.TIME_LIMIT: "Time ran out before the solver found {}. Raise the time limit or use another solver.",
+    Status.INTERRUPTED: "The run was interrupted before the solver found {}.",
+}
 _NO_ERROR = "The error of ln Z is not known. Use auto for an error, or mini-buckets for bounds."
 _COMPILING_TO_MENTION = 1.0  # Seconds of compiling kernels from which a message reports them. Chosen by hand.
 _NO_SUPPORT = "The assignment has probability zero. No possible assignment was found, and there may not be one."
@@ -261,7 +265,9 @@ def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task
             elif task is Task.MAP and estimate.lower_bound is None:
                 fields["lower_bound"] = score  # any assignment bounds the best one from below
         result = Result.of(fields)
-        if result.unjudged:
+        if not result.answered and not result.message and result.status in _NO_ANSWER:
+            result = Result.of({**fields, "message": _NO_ANSWER[result.status].format(_ASKED[task])})
+        elif result.unjudged:
             result = Result.of({**fields, "message": f"{result.message or result.status.advice} {_NO_ERROR}"})
         results.append(result)
     return results

@@ -123,7 +123,11 @@ def solver_class(name: str) -> type[Solver]:
         return _REGISTRY[name]
     if name not in SOLVERS:
         if not is_solver(name):
-            raise OptionError(f"There is no solver {name!r}; {choices(name, solver_names())}")
+            from equifactor.base.foreign_names import solver_like
+
+            like = solver_like(name)
+            known = f"write {like} instead" if like else choices(name, solver_names())
+            raise OptionError(f"There is no solver {name!r}; {known}")
         from equifactor.solving import plugins
 
         return plugins.load_entry_point(name)

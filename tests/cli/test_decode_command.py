@@ -148,7 +148,9 @@ def test_undecided_shots_are_decoded_by_a_run_that_is_resumed(command, code: str
     ran = command(*given, "--sample", "700", "-o", "part.json", "--resume", "--time-limit", "0")
     assert ran.status == 1
     assert "2 of 700 shots were undecided at the time limit" in ran.err
-    assert json.loads((tmp_path / "part.json").read_text())["undecided"] == [3, 10]
+    stopped = json.loads((tmp_path / "part.json").read_text())
+    assert stopped["undecided"] == [3, 10]
+    assert stopped["rate_bounds"] == [row["errors"] / 700, (row["errors"] + 2) / 700]
     assert command(*given, "--sample", sample, "-o", "part.json", "--resume").status == 0
     both = json.loads((tmp_path / "part.json").read_text())
     names = ("shots", "errors", "iterations", "converged", "undecided")
@@ -199,6 +201,8 @@ def test_options_are_not_ignored(command, code: str, hamming: str) -> None:
         ((code, "shots.01", "--json"), "--json has no meaning for shots from a file"),
         ((hamming, "--sample", "5", "--prior", "0.1", "--ebn0", "1"), "in place of --prior"),
         (("bb72", "--sample", "5", "--prior", "0.1", "--ebn0", "1"), "Leave it out"),
+        ((code, "--sample", "5", "--time-limit", "nan"), "must be a number of seconds of at least 0, found nan"),
+        ((hamming, "--sample", "5", "--prior", "1.5"), "'--prior'"),
     ):
         ran = command("decode", *given)
         assert ran.status == 2

@@ -98,6 +98,7 @@ def sparse_arrays(**changed: Any) -> dict[str, Any]:
         ({"H": 2 * H, "priors": 0.1}, "holds 2 in row 0"),
         ({"H": H.astype(str), "priors": 0.1}, "must be an array of numbers"),
         ({"H": H, "priors": 0.1, "observables": H[:, :2]}, "one column per error"),
+        ({"format": b"coo", "shape": [1, 1], "row": [0, 0], "col": [0, 0], "data": [np.inf, -np.inf]}, "holds nan"),
         ({"x" * 10000: H}, "expected arrays H, priors and observables, found 'xxx"),
     ],
 )
@@ -124,11 +125,14 @@ def header(shape: tuple[int, ...]) -> bytes:
             "the arrays of the archive need 0.25 GiB. A file may expand to at most 0.125",
         ),
         (b"nothing", "It cannot be read"),
+        (header((1, 1)) + b"\1", "the archive has two arrays 'H'"),
     ],
 )
 def test_an_archive_is_checked_before_it_is_unpacked(content: bytes, message: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "code.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         archive.writestr("H.npy", content)
+        if "two arrays" in message:
+            archive.writestr("H", content)
     with pytest.raises(FormatError, match=re.escape(message)):
         read_code(tmp_path / "code.npz", prior=0.1)
 

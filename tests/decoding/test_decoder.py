@@ -253,6 +253,8 @@ def test_wrong_input_is_refused() -> None:
         Decoder([[1, 1]], 0.1, legz=3)
     with pytest.raises(OptionError, match="low must be at most high"):
         Decoder([[1, 1]], 0.1, low=0.5, high=0.1)
+    with pytest.raises(OptionError, match=r"observables must be a matrix, found relay\. .* method='relay'"):
+        Decoder([[1, 1]], 0.1, "relay")
     with pytest.raises(OptionError, match="no device"):
         Decoder([[1, 1]], 0.1, device="tpu")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from equifactor.base.errors import EquifactorError, FormatError, OptionError
+from equifactor.base.errors import EquifactorError, FormatError, ModelError, OptionError
 from equifactor.formats import read_evidence, read_graph, write_graph
 from equifactor.formats.numbers import TokenList, TokenScanner
 from equifactor.formats.results import read_mar
@@ -148,6 +148,8 @@ def test_text(tmp_path):
     write_uai(FactorGraph([2], [([], 0.5), ([0], [-np.inf, -0.25])], log=True), tmp_path / "m.LG")
     text = (tmp_path / "m.LG").read_text()
     assert text == "MARKOV\n1\n2\n2\n0\n1 0\n\n1\n0.5\n\n2\n-1e+20 -0.25\n"
+    with pytest.raises(ModelError, match=r"-2e\+20 would be read as zero"):
+        write_uai(FactorGraph([2], [([0], [0.0, -2e20])], log=True), tmp_path / "m.LG")
 
 
 def test_numbers_stay_as_they_were_typed(tmp_path):
@@ -196,6 +198,11 @@ def test_dispatch_by_content_and_by_name(tmp_path):
     path.write_text("hello")
     with pytest.raises(FormatError, match=r"neither the suffix .* with one of: uai \(.uai\), lg"):
         read_graph(path)
+    for name, advice in (("a.dem", "use `equifactor decode`."), ("a.safetensors.gz", "use `equifactor model`.")):
+        path.rename(path := tmp_path / name)
+        with pytest.raises(FormatError, match=f"neither the suffix .* {advice}"):
+            read_graph(path)
+    path = path.with_name("model")
     with pytest.raises(FormatError, match="does not belong to a known format"):
         write_graph(GRAPH, path)
     with pytest.raises(OptionError, match="no format 'xml'; did you mean xmlbif\\? choose from: uai, lg, fg"):

@@ -52,6 +52,9 @@ def test_a_model_that_is_too_large_says_so() -> None:
     result = ef.solve(ef.generators.ising_grid(12, 12, seed=0), "PR", "brute")
     with pytest.raises(ef.SolveError, match=r"no ln Z\. The status is too-large: "):
         result.log_z + 1.0
+    late = ef.solve(ef.generators.ising_grid(12, 12, seed=0), "MAP", "exact", time_limit=0.0)
+    with pytest.raises(ef.SolveError, match="time-limit: Time ran out before the solver found the most probable"):
+        late.states  # noqa: B018 (reading it is the test)
 
 
 def test_an_answer_that_the_solver_does_not_give() -> None:

@@ -38,6 +38,12 @@ def test_a_large_model_carries_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "No assignment of positive probability is known" in got.message
 
 
+def test_a_small_model_that_is_too_hard_to_decide_carries_advice() -> None:
+    pairs = [([i, j], 1.0 - np.eye(8)) for i in range(9) for j in range(i)]  # nine neighbours share eight colours
+    got = solve(FactorGraph([8] * 9, pairs), "MAR", "bp(iterations=3)")
+    assert "No assignment of positive probability is known" in got.message
+
+
 def test_a_possible_decoded_assignment_needs_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(possible_answers, "_MOST_ENTRIES", 0)
     biased = FactorGraph([2] * 6, [*(([i, (i + 1) % 6], DIFFERENT) for i in range(6)), ([0], np.array([0.9, 0.1]))])

@@ -2,13 +2,14 @@
 
 Text is a name, and a whole number counts the states (or variables) from 0. Some names are numbers themselves, such as
 the states "1" and "2", or words for true and false, such as TRUE and FALSE. A whole number could then mean a place or a
-name, and it is refused unless both give the same state.
+name, and it is refused unless both give the same state. A pandas Series or frame has numbers from a file: if each of
+them is a name, and one is not a place, all are names.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -86,7 +87,16 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
                 variable=i,
             )
         keys[i], found[i] = key, value
+    if not isinstance(given, Mapping) and numbers_are_names(structure, {i: [x] for i, x in found.items()}):
+        return {i: _name_of_number(structure, i, x) for i, x in found.items()}
     return found
+
+
+def _name_of_number(structure: Structure, variable: int, value: object) -> object:
+    """Return the state whose name is this number; any other value as it is."""
+    names = _state_names(structure, variable)
+    place = place_by_name(names, value) if names and is_number(value) else None
+    return value if names is None or place is None else names[place]
 
 
 def _example(structure: Structure) -> str:
@@ -171,11 +181,11 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
                 f"variable {label} has no state {bool(state)}; {have}. Give one of these.", variable=variable
             )
         return int(state)
-    is_number = isinstance(state, (int, float, np.integer, np.floating)) and not isinstance(state, np.timedelta64)
-    place = place_by_name(names, state) if names and is_number else None
+    numeric = is_number(state)
+    place = place_by_name(names, state) if names and numeric else None
     if place is not None and (place == state or not is_place(state, len(names or ()))):
         return place
-    if not is_number or state % 1 != 0:  # type: ignore[operator]
+    if not numeric or state % 1 != 0:  # type: ignore[operator]
         raise ModelError(
             f"The state of variable {label} must be a whole number or a name, found {brief(state)}.",
             variable=variable,
@@ -187,6 +197,27 @@ def state_number(structure: Structure, variable: int, state: object) -> int:
             variable=variable,
         )
     return checked_number(structure, variable, int(state))  # type: ignore[call-overload]
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a number that may stand for a state: not a truth value, a time span or missing."""
+    given = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
+    return given and not is_missing(value)
+
+
+def numbers_are_names(structure: Structure, values: Mapping[int, Iterable[Any]]) -> bool:
+    """Return whether the numbers in one table, by variable, are names of states, as pandas reads them from a file.
+
+    They are if each of them is a name, and one of them is not a place. States without names do not count.
+    """
+    some = False
+    for variable, own in values.items():
+        names = _state_names(structure, variable)
+        for number in filter(is_number, own) if names else ():
+            if place_by_name(names, number) is None:  # type: ignore[arg-type]
+                return False
+            some = some or not is_place(number, len(names))  # type: ignore[arg-type]
+    return some
 
 
 def is_place(number: Any, card: int) -> bool:

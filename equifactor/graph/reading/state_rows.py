@@ -5,7 +5,7 @@ Rows come as columns by name (a frame, or a file), as arrays of state numbers, o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,14 @@ from equifactor.base.number_text import finite_number
 from equifactor.base.options import did_you_mean
 from equifactor.graph.reading import observations
 from equifactor.graph.reading.inputs import as_list, listed
-from equifactor.graph.reading.observations import StateNumbers, by_variable, is_missing, named, state_number
+from equifactor.graph.reading.observations import (
+    StateNumbers,
+    by_variable,
+    is_missing,
+    named,
+    names_agree,
+    state_number,
+)
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
@@ -48,11 +55,14 @@ class Column:
         return f"{self.source}, row {row}, column {self.name}"
 
 
-def encoded(s: Structure, variable: int, column: Column) -> IntArray:
-    """Return [N] the numbers of the states in a column, -1 where a value is missing."""
+def encoded(s: Structure, variable: int, column: Column, by_name: bool = False) -> IntArray:
+    """Return [N] the numbers of the states in a column, -1 where a value is missing.
+
+    `by_name` tells that numbers in the table of the column are names of states.
+    """
     codes, values = _factorised(column)
     read: Callable[[Structure, int, Any], int]
-    read = _state_in_file if column.lines is not None else _reader_of(s, variable, values)
+    read = _state_in_file if column.lines is not None else _reader_of(s, variable, values, by_name)
     numbers = np.full(len(values) + 1, -1, np.int64)  # the last one is for values that are missing already
     for k, value in enumerate(values):
         try:
@@ -126,21 +136,18 @@ def _check_types(column: Column, values: Sequence[Any]) -> None:
         )
 
 
-def _reader_of(s: Structure, variable: int, values: list[Any]) -> Callable[[Structure, int, Any], int]:
+def _reader_of(s: Structure, variable: int, values: list[Any], by_name: bool) -> Callable[[Structure, int, Any], int]:
     """Return how to read the values of a column in memory.
 
-    Numbers may be places counted from 0, or names such as "1" and "2", which pandas reads from a file as numbers. If
-    all are names and one of them is not a place, they are names. Otherwise each value must be clear by itself.
+    Numbers may be places counted from 0, or names such as "1" and "2", which pandas reads from a file as numbers. They
+    are names if the whole table or this column shows it. Otherwise each value must be clear by itself.
     """
     names = s.state_names[variable] if s.state_names else None
-    given = [value for value in values if not is_missing(value)]
-    if not names or not all(isinstance(x, (int, float, np.number)) and not isinstance(x, bool) for x in given):
+    if not names or not (by_name or observations.numbers_are_names(s, {variable: values})):
         return _state
-    places = [observations.place_by_name(names, value) for value in given]
-    if None in places or all(observations.is_place(value, len(names)) for value in given):
-        return _state
-    known = dict(zip(given, places, strict=True))
-    return lambda _s, _variable, value: -1 if is_missing(value) else known[value]
+    places = ((x, observations.place_by_name(names, x)) for x in values if observations.is_number(x))
+    known = {x: place for x, place in places if place is not None}
+    return lambda _s, _variable, value: known[value] if observations.is_number(value) else _state(s, variable, value)
 
 
 def _state(s: Structure, variable: int, value: Any) -> int:
@@ -209,9 +216,18 @@ def read_columns(s: Structure, columns: list[Column], count: int = 0) -> IntArra
         source = columns[0].source
         raise ModelError(f"{source}: the columns have different lengths, from {min(lengths)} to {max(lengths)} rows.")
     states = np.full((lengths.pop() if lengths else count, s.num_vars), -1, np.int64, order="F")
+    by_name = _numbers_are_names(s, column_of)
     for i, column in column_of.items():
-        states[:, i] = encoded(s, i, column)
+        states[:, i] = encoded(s, i, column, by_name)
     return states
+
+
+def _numbers_are_names(s: Structure, columns: dict[int, Column]) -> bool:
+    """Return whether the numbers in a frame are names of states. Columns are searched only if names are in doubt."""
+    names = s.state_names or ()
+    if not any(c.lines is None and names and names[i] and not names_agree(names[i]) for i, c in columns.items()):
+        return False
+    return observations.numbers_are_names(s, {i: _factorised(c)[1] for i, c in columns.items()})
 
 
 def _variable(s: Structure, column: Column) -> int:
@@ -311,15 +327,17 @@ def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, 
     if not observations.is_mapping(given):
         raise ModelError(f"{_WANTED} an array [B, {structure.num_vars}]. This one is {brief(given)}.")
     only_states, trusted = True, isinstance(given, StateNumbers)
-    for key, value in given.items():
-        pair = key, value.__class__, value, trusted  # True and 1 are equal, and are read differently
+    pairs = given if (typed := isinstance(given, Mapping)) else by_variable(structure, given, "evidence")
+    for key, value in pairs.items():
+        # True and 1 are equal, and are read differently; keys of a mapping are as typed.
+        pair = key, value.__class__, value, trusted, typed
         try:
             found = known.get(pair)
         except TypeError:  # weights are lists and arrays, which have no hash
             found = None
         if found is None:
             single = StateNumbers({key: value}) if trusted else {key: value}
-            ((i, x),) = by_variable(structure, single, "evidence").items()
+            ((i, x),) = by_variable(structure, single, "evidence").items() if typed else ((key, value),)
             if observations.is_unobserved(given, x, structure, i):
                 continue
             if not observations.is_state(x):

@@ -1,8 +1,7 @@
 /** The answer of the shown solver, in a few numbers above the tabs. */
 
-import { isExport } from "./api.js";
 import { element, nameOf, refill } from "./dom.js";
-import { formatLog, formatSeconds } from "./format.js";
+import { counted, formatEstimate, formatLog, formatSeconds } from "./format.js";
 import { on, shownRun, state } from "./store.js";
 
 const GOOD = new Set(["exact", "converged", "done", "solved", "optimal", "ok"]);
@@ -28,7 +27,7 @@ function answerParts() {
   const busy = run.pending ? "busy" : "";
   const figure = (term, value, title) =>
     element("div", { title }, element("dt", {}, term), element("dd", { class: busy, "data-figure": term }, value));
-  const figures = [figure("ln Z", formatLog(reply?.log_z), reply?.log_z_error ? `± ${reply.log_z_error}` : null)];
+  const figures = [figure("ln Z", formatEstimate(reply?.log_z, reply?.log_z_error))];
   if (reply?.log_evidence !== null && reply?.log_evidence !== undefined)
     figures.push(figure("ln P(e)", formatLog(reply.log_evidence)));
   figures.push(figure("MAP score", state.map ? formatLog(state.map.score) : "–", state.mapProblem));
@@ -36,18 +35,14 @@ function answerParts() {
 }
 
 function statusLine(run, reply) {
-  if (run.error) return element("span", { class: run.missing ? "muted" : "problem" }, run.error);
-  if (!reply) return element("span", { class: "muted busy" }, "Solving …");
-  const rounds = reply.iterations ? `, ${reply.iterations} iterations` : "";
+  const error = run.error && element("div", { class: run.missing ? "muted" : "problem" }, run.error);
+  if (!reply) return error ?? element("span", { class: "muted busy" }, "Solving …");
+  const rounds = reply.iterations ? `, ${counted(reply.iterations, "iteration")}` : "";
   return [
     nameOf(run.text, { class: "mono" }),
     " ",
     element("span", { class: `chip ${statusTone(run)}` }, reply.status),
-    element(
-      "span",
-      { class: "muted", "data-figure": "milliseconds" },
-      ` ${formatSeconds(isExport() ? reply.seconds : run.seconds)}${rounds}`,
-    ),
-    reply.message && element("div", { class: "muted" }, reply.message),
+    element("span", { class: "muted", "data-figure": "milliseconds" }, ` ${formatSeconds(reply.seconds)}${rounds}`),
+    error ?? (reply.message && element("div", { class: "muted" }, reply.message)),
   ];
 }

@@ -16,6 +16,14 @@ export function formatLog(value) {
   return text === "-0.0000" ? "0.0000" : withMinus(text);
 }
 
+/** An estimate of a logarithm, with the digits that its standard error allows. */
+export function formatEstimate(value, error) {
+  if (!Number.isFinite(toNumber(value)) || !(error > 0)) return formatLog(value);
+  const digits = Math.min(4, Math.max(0, 1 - Math.floor(Math.log10(error))));
+  const width = error < 5e-5 ? formatDifference(error) : error.toFixed(digits);
+  return `${withMinus(toNumber(value).toFixed(digits))} ± ${width}`;
+}
+
 /** A probability with four digits after the point. */
 export function formatProbability(value) {
   return Number.isFinite(value) ? value.toFixed(4) : "–";

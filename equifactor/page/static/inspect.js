@@ -46,13 +46,14 @@ export function inspectPanel(panel, stage) {
 
 function overview() {
   const { model } = state;
-  const kinds = model.kindNames.map((kind) => `${formatCount(model.kinds.filter((k) => k === kind).length)} ${kind}`);
+  const counts = model.kindNames.map((kind) => `${formatCount(model.kinds.filter((k) => k === kind).length)} ${kind}`);
+  const kinds = counts.length > 1 ? ` (${counts.join(", ")})` : "";
   return [
     element("h2", {}, "The model"),
     element(
       "p",
       { class: "note" },
-      `${counted(model.numVariables, "variable")} and ${counted(model.numFactors, "factor")} (${kinds.join(", ")}).`,
+      `${counted(model.numVariables, "variable")} and ${counted(model.numFactors, "factor")}${kinds}.`,
     ),
     element(
       "p",

@@ -4,7 +4,7 @@ import { postJson } from "./api.js";
 import { Curves } from "./curves.js";
 import { element, fill, nameOf } from "./dom.js";
 import { evidenceBody } from "./evidence.js";
-import { formatBytes, formatCount, toNumber } from "./format.js";
+import { counted, formatBytes, formatCount, toNumber } from "./format.js";
 import { Player } from "./player.js";
 import { emit, on, state } from "./store.js";
 
@@ -73,7 +73,7 @@ export function planPanel(panel, stage) {
               { type: "button", class: "link", onclick: () => stage.goTo("variable", last, false) },
               nameOf(state.model.names[last]),
             ),
-            `, with a table over ${induced[state.step - 1]} variables.`,
+            `, with a table over ${counted(induced[state.step - 1], "variable")}.`,
           ],
     );
     emit("colours");

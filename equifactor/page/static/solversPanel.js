@@ -3,7 +3,7 @@
 import { isExport } from "./api.js";
 import { statusTone } from "./answer.js";
 import { element, nameOf, refill } from "./dom.js";
-import { formatDifference, formatLog, formatSeconds, toNumber } from "./format.js";
+import { formatDifference, formatEstimate, formatSeconds, toNumber } from "./format.js";
 import { solverKey } from "./marks.js";
 import { largestDifference } from "./paint.js";
 import { addSolver, removeSolver, showSolver, solveAll } from "./solving.js";
@@ -88,7 +88,7 @@ function runCard(run, index) {
       element(
         "dl",
         {},
-        pair("ln Z", formatLog(run.reply.log_z)),
+        pair("ln Z", formatEstimate(run.reply.log_z, run.reply.log_z_error)),
         pair("time", formatSeconds(toNumber(run.reply.seconds))),
         run.reply.iterations ? pair("iterations", String(run.reply.iterations)) : null,
         differences && pair("largest diff.", formatDifference(differences.largest)),

@@ -34,7 +34,7 @@ export function showSolver(index) {
 
 /** @returns {import("./store.js").Run} */
 export function newRun(text) {
-  return { text, reply: null, error: null, pending: false, missing: false, seconds: NaN };
+  return { text, reply: null, error: null, pending: false, missing: false };
 }
 
 /**
@@ -62,7 +62,6 @@ export async function solveAll(only = null) {
 }
 
 async function askRun(run, mine) {
-  const began = performance.now();
   try {
     const reply = await postJson("api/solve", bodyFor(run), underway?.signal);
     if (mine !== round) return;
@@ -76,7 +75,6 @@ async function askRun(run, mine) {
     run.missing = problem instanceof NotStored;
   }
   run.pending = false;
-  run.seconds = (performance.now() - began) / 1000;
 }
 
 async function askMap(mine) {

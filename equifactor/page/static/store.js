@@ -1,7 +1,7 @@
 /**
  * The state of the page, and the listeners for its changes.
  *
- * @typedef {{text: string, reply: ?Object, error: ?string, pending: boolean, missing: boolean, seconds: number}} Run
+ * @typedef {{text: string, reply: ?Object, error: ?string, pending: boolean, missing: boolean}} Run
  *   one solver of the list: its text, its last answer or error message, and the time of the request.
  */
 

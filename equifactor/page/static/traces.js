@@ -3,7 +3,7 @@
 import { postJson, Refused, storedRuns } from "./api.js";
 import { element, nameOf } from "./dom.js";
 import { evidenceBody } from "./evidence.js";
-import { formatDifference } from "./format.js";
+import { counted, formatDifference } from "./format.js";
 import { mostProbable } from "./paint.js";
 import { state } from "./store.js";
 
@@ -47,16 +47,18 @@ export function beliefSeries(trace, variable, winner) {
 
 /** A sentence on how the run ended, by the status of the solver itself, as in the other panels. */
 export function verdict({ solver, residuals, iterations, cycle, status, complete }) {
+  const length = counted(iterations, "iteration");
   const end = `its last residual is ${formatDifference(residuals.at(-1))}.`;
-  let about = ` ended with the status ${status} after ${iterations} iterations; ${end}`;
+  let about = ` ended with the status ${status} after ${length}; ${end}`;
   if (cycle) {
-    about = ` does not converge: from iteration ${cycle.since + 1} on, it repeats every ${cycle.period} iterations.`;
+    const period = counted(cycle.period, "iteration");
+    about = ` does not converge: from iteration ${cycle.since + 1} on, it repeats every ${period}.`;
   } else if (!complete) {
     about = ` had not converged by iteration ${iterations}, the last one shown; ${end}`;
   } else if (status === "converged") {
-    about = ` converged after ${iterations} iterations; ${end}`;
+    about = ` converged after ${length}; ${end}`;
   } else if (status === "iteration-limit") {
-    about = ` had not converged at its limit of ${iterations} iterations; ${end}`;
+    about = ` had not converged at its limit of ${length}; ${end}`;
   }
   return element("p", { class: "note verdict" }, nameOf(solver, { class: "mono" }), about);
 }

@@ -59,3 +59,18 @@ def crude_bounds(graph: FactorGraph) -> tuple[float, float]:
         return volume, volume
     top, total = np.maximum.reduceat(free.log_phi, first), np.add.reduceat(free.log_phi, first)
     return volume + float((total / size).sum()), volume + float(top.sum())
+
+
+def log_range(graph: FactorGraph) -> float:
+    """Return the sum over all tables of the largest log entry minus the mean one: the scale of errors of ln Z.
+
+    Without zeros it is the distance between the bounds of `crude_bounds`. Zeros are left out of the means.
+    """
+    first, size = graph.structure.table_ptr[:-1], np.diff(graph.structure.table_ptr)
+    if not len(size):
+        return 0.0
+    possible = graph.log_phi > -np.inf
+    values = np.where(possible, graph.log_phi, 0.0)
+    mean = np.add.reduceat(values, first) / np.maximum(np.add.reduceat(possible, first, dtype=np.int64), 1)
+    top = np.maximum.reduceat(graph.log_phi, first)
+    return float(np.maximum(top - mean, 0.0).sum())

@@ -1,4 +1,4 @@
-"""One answer from the answers of several solvers: the one whose estimated error is smallest.
+"""One answer from the answers of several solvers: a mean, weighted by their errors, and the error of that mean.
 
 A sampler knows its standard error. So the distance of another answer from the sampler's shows the error of that answer.
 """
@@ -14,18 +14,17 @@ import numpy as np
 
 from equifactor.base.status import Status
 from equifactor.graph.marginals import Marginals
-from equifactor.solvers.regions.sampled_check import LOG_Z_SHARE, errors_by_distance
-from equifactor.solvers.sampling.diagnostics import R_HAT_LIMIT
+from equifactor.solvers.regions.sampled_check import errors_by_distance, log_z_error_of, squared_error_of
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.solving.solver import Solver
 
-# The least share of its distance from a sampler that counts as an answer's error. Halved or doubled: error within 15 %.
+# The least share of its squared distance from a sampler that counts as an answer's squared error, for the weights of
+# the mean. Halved or doubled: error within 15 %. Errors that are stated are more cautious: `squared_error_of`.
 _LEAST_SHARE = 0.1
-# The least share of its distance from a sampler that counts as an answer's error, if chains have not mixed or if there
-# is one number only. Halved or doubled: error within 10 %.
+# The least share of its distance from a sampler that counts as the error of ln Z. Halved or doubled: error within 10 %.
 _UNSURE_SHARE = 0.5
 # A larger error of ln Z of a sampler comes from an assumption about draws that were not made. Halved or doubled: the
 # same answers.
@@ -38,17 +37,18 @@ _CORRELATION = 0.5
 # R-hat of chains up to which another answer may correct an error of ln Z above `_MEASURED_LOG_Z`. Halved or doubled:
 # the same answers.
 _NEARLY_MIXED = 1.2
-# A squared distance of up to this many times the squared standard error of a sampler can be chance. Then the squared
-# error of an answer is taken to be at most this many times its squared distance from another answer.
+# A squared distance of up to this many times the squared standard error of a sampler can be chance.
 _BY_CHANCE = 1.5
-_CONTRADICTED = 4.0  # Above this many times its squared standard errors, a squared distance contradicts a sampler.
-_AGREEMENT = 4.0
-# Errors of short single-variable sampling over its standard errors, if its chains have mixed and if they have not. By
+# A predicted error of the network, which 10 % of the variables exceed, over its standard error if it is normal.
+_NINETY_PERCENT = 1.645
+# The factor on the errors of single-variable sampling with a larger R-hat than the first number: it misses modes. With
+# 1, two standard errors cover 89 % of marginals with couplings of 4 and not 92 % (`benchmarks.coverage`, tuning seeds).
+_UNMIXED = 1.1, 1.5
+# The error of ln Z of BP without a fixed point, over the product of the error of its marginals and `log_range`. By
 # `benchmarks.coverage`, tuning seeds.
-_MIXED = 1.25
-_UNMIXED = 1.5
-# The factor on the error of ln Z if it comes from BP without a fixed point. By `benchmarks.coverage`, tuning seeds.
-_UNSETTLED_LOG_Z = 3.0
+_UNSETTLED = 0.15
+# Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
+_CONTRADICTED = 4.0
 _STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
 
 
@@ -75,66 +75,54 @@ class LadderAnswer:
         return all(part is None for part in (found.marginals, found.log_z, found.lower_bound, found.upper_bound))
 
 
-def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
+def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf) -> tuple[Estimate, str, str]:
     """Return the marginals with the smallest error, the text form of their solver, and a sentence about the error.
 
-    Let s be the mean of a sampler, with squared standard error S averaged over all entries. Let q be another answer at
-    a mean squared distance D from s. As s is right on average, D - S estimates the squared error Q of q. The mix
-    (Q s + S q) / (Q + S) has the squared error QS / (Q + S), which is less than both. If BP has settled and D is about
-    S, the squared distance of q from the other answers estimates Q better than a short run of a sampler.
+    Let s be the mean of the samplers, with squared standard error S averaged over all entries. Let q be the nearest
+    other answer. Its mean squared distance from s shows its squared error Q, as s is right on average. The mix
+    (Q s + S q) / (Q + S) has the squared error QS / (Q + S), which is less than both. Without a sampler the errors are
+    those that the network predicts.
+
+    Args:
+        answers: the answers.
+        log_range: see `log_range` in `crude_bounds.py`.
     """
     usable = [a for a in answers if a.estimate.marginals is not None]
     if not usable:
         return answers[-1].estimate, str(answers[-1].solver), ""
-    log_z = _log_z(answers)[0]
     samplers = [a for a in usable if a.estimate.standard_errors is not None]
-    free = [a for a in samplers if not a.is_stuck]
-    sampled = _together(free or samplers)
     others = [a for a in usable if a.estimate.standard_errors is None]
-    if sampled is None:
-        best, second = _best_unjudged(others), _second_opinion(others)
-        if second is None:
-            return replace(best.estimate, **log_z), str(best.solver), ""
-        mean = 0.5 * (_values(best.estimate.marginals) + _values(second.estimate.marginals))
-        marginals = Marginals(mean, best.estimate.marginals.ptr)  # type: ignore[union-attr]
-        return replace(best.estimate, **log_z, marginals=marginals), f"{best.solver} and {second.solver}", ""
+    if not samplers:
+        return _unjudged(others, _log_z(answers)[0])
+    stuck = all(a.is_stuck for a in samplers)
+    sampled = _together(samplers, stuck)
     s, se = _values(sampled.estimate.marginals), _values(sampled.estimate.standard_errors)
-    agree = _r_hat(sampled) < R_HAT_LIMIT
-    if sampled.solver.name == "gibbs":
-        se = (_MIXED if agree else _UNMIXED) * se
     S = float(np.mean(se**2)) if len(se) else 0.0
     if not others or S == 0.0:
-        return replace(sampled.estimate, **log_z), str(sampled.solver), ""
+        return replace(sampled.estimate, **_log_z(answers)[0]), str(sampled.solver), ""
+    others = [a for a in others if a.estimate.status is not Status.NON_FINITE] or others
     distance = [float(np.mean((_values(a.estimate.marginals) - s) ** 2)) for a in others]
-    best = _best_unjudged(others)
-    n = int(np.argmin(distance)) if free else next(k for k, answer in enumerate(others) if answer is best)
-    q, Q = others[n], _squared_error(distance[n], S, _LEAST_SHARE if agree else _UNSURE_SHARE)
-    if free and distance[n] < _BY_CHANCE * S:  # The sampler does not contradict it.
-        Q = min(Q, _AGREEMENT * _disagreement(q, others))
-    S = min(S, distance[n])  # The two errors together make up the distance.
-    weight = Q / (Q + S) if free else 0.0  # The weight of the sampler. One that is stuck shows the errors alone.
+    q = _best_unjudged(others) if stuck else others[int(np.argmin(distance))]
     gap = _values(q.estimate.marginals) - s
+    D = float(np.mean(gap**2))
+    Q, likely = squared_error_of(D, S), max(D - S, _LEAST_SHARE * D)
+    if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
+        Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
+    # The weight of the sampler. The two errors together make up the distance. One that is stuck shows the errors alone.
+    weight = 0.0 if stuck else likely / (likely + min(S, D))
     mixed = s + (1.0 - weight) * gap
-    errors = np.hypot(weight * se, (1.0 - weight) * errors_by_distance(gap, se))
+    # The error of a sampler is 0 for states that are known to be impossible, or the only possible ones. A marginal of
+    # exactly 0 or 1 by rounding is not known to be certain.
+    errors = np.where(se > 0.0, np.hypot(weight * se, (1.0 - weight) * errors_by_distance(gap, se, Q)), 0.0)
     ptr = sampled.estimate.marginals.ptr  # type: ignore[union-attr]
-    error = math.sqrt(Q * S / (Q + S))
-    if log_z["log_z_error"] is None and log_z["log_z"] is not None:
-        # The error of ln Z is about the sum of those of all variables, for the solver that ln Z comes from.
-        giver = _best_unjudged([a for a in others if a.estimate.log_z is not None] or [q])
-        squared = float(np.mean((_values(giver.estimate.marginals) - mixed) ** 2)) + error**2
-        share = LOG_Z_SHARE if giver.estimate.status is Status.CONVERGED else _UNSETTLED_LOG_Z * LOG_Z_SHARE
-        log_z["log_z_error"] = share * (len(ptr) - 1) * math.sqrt(squared)
-    elif log_z["log_z_error"] is not None:
-        log_z["log_z_error"] = max(log_z["log_z_error"], _contradiction(usable, mixed))
-    if None not in log_z.values():  # Bounds are proven, so that no error is larger than their distance.
-        log_z["log_z_error"] = min(log_z["log_z_error"], log_z["upper_bound"] - log_z["lower_bound"])
+    error = float(np.sqrt(np.mean(errors**2)))
+    log_z = _log_z(_with_log_z_errors(answers, mixed, errors, log_range))[0]
     answer = replace(
         sampled.estimate if weight >= 0.5 else q.estimate,
         **log_z,
         marginals=Marginals(mixed, ptr),
-        # The sampler's error is 0 for states that are known to be impossible, or the only possible ones. A marginal of
-        # exactly 0 or 1 by rounding is not known to be certain.
-        standard_errors=Marginals(np.where(se > 0.0, errors, 0.0), ptr),
+        standard_errors=Marginals(errors, ptr),
+        marginal_errors=None,
         stats={**q.estimate.stats, **sampled.estimate.stats, "error_estimate": error},
     )
     said = (
@@ -142,6 +130,35 @@ def best_marginals(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]
         f"{math.sqrt(Q):.2g} for {q.solver.name} alone."
     )
     return answer, _mixed_name(weight, sampled, q), said
+
+
+def _unjudged(others: Sequence[LadderAnswer], log_z: dict[str, Any]) -> tuple[Estimate, str, str]:
+    """Return marginals that no sampler has judged, the text form of their solver, and a sentence about the error.
+
+    If the network predicts its errors, those of another answer are the same plus its distance from the network.
+    """
+    best, second = _best_unjudged(others), _second_opinion(others)
+    values, name = _values(best.estimate.marginals), str(best.solver)
+    ptr = best.estimate.marginals.ptr  # type: ignore[union-attr]
+    if second is not None:
+        values, name = 0.5 * (values + _values(second.estimate.marginals)), f"{best.solver} and {second.solver}"
+    network = next((a.estimate for a in others if a.estimate.marginal_errors is not None), None)
+    found = replace(best.estimate, **log_z, marginals=Marginals(values, ptr))
+    if network is None:
+        return found, name, "The errors of the marginals are not known, because no sampler was run."
+    predicted = _values(network.marginal_errors)
+    apart = 0.5 * np.add.reduceat(np.abs(values - _values(network.marginals)), ptr[:-1])
+    errors = np.where(predicted > 0.0, np.minimum(predicted + np.repeat(apart, np.diff(ptr)), 1.0), 0.0)
+    return replace(found, marginal_errors=Marginals(errors, ptr)), name, ""
+
+
+def _predicted_square(answer: LadderAnswer, others: Sequence[LadderAnswer]) -> float:
+    """Return the squared error of an answer by the errors that the network predicts for its own; inf without it."""
+    for network in (a.estimate for a in others if a.estimate.marginal_errors is not None):
+        standard = _values(network.marginal_errors) / _NINETY_PERCENT
+        apart = _values(answer.estimate.marginals) - _values(network.marginals)
+        return float(np.mean(standard**2) + np.mean(apart**2))
+    return math.inf
 
 
 def best_log_z(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
@@ -152,6 +169,36 @@ def best_log_z(answers: Sequence[LadderAnswer]) -> tuple[Estimate, str, str]:
     """
     found, best, name, said = _log_z(answers)
     return replace(best.estimate, marginals=None, **found), name, said
+
+
+def _with_log_z_errors(
+    answers: Sequence[LadderAnswer], mixed: FloatArray, errors: FloatArray, log_range: float
+) -> list[LadderAnswer]:
+    """Return the answers with errors of ln Z, which the distances of their marginals from the best ones suggest.
+
+    Of the answers without an error of their own only the best one keeps ln Z. A sampler has its own error, unless the
+    best marginals contradict it: then it has missed likely states, and its own error does not show it.
+    """
+    kept, suggested = list(answers), {}
+    for n, answer in enumerate(answers):
+        e = answer.estimate
+        if e.log_z is None or e.marginals is None:
+            continue
+        gap = e.marginals.values - mixed
+        if e.log_z_error is None:
+            off = np.hypot(gap, errors)
+            error = log_z_error_of(off, len(e.marginals))
+            if answer.solver.name == "bp" and e.status is not Status.CONVERGED:
+                error = max(error, _UNSETTLED * log_range * float(np.sqrt(np.mean(off**2))))
+            suggested[n] = error
+            kept[n] = replace(answer, estimate=replace(e, log_z=None))
+        elif e.standard_errors is not None and np.mean(gap**2) > _CONTRADICTED * np.mean(e.standard_errors.values**2):
+            error = max(e.log_z_error, log_z_error_of(gap, len(e.marginals)))
+            kept[n] = replace(answer, estimate=replace(e, log_z_error=error))
+    best = min(suggested, key=lambda n: suggested[n], default=-1)
+    if best >= 0 and math.isfinite(suggested[best]):
+        kept[best] = replace(answers[best], estimate=replace(answers[best].estimate, log_z_error=suggested[best]))
+    return kept
 
 
 def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswer, str, str]:
@@ -177,7 +224,7 @@ def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswe
         mixed = float(best.estimate.stats.get("max_r_hat", 1.0)) < _NEARLY_MIXED
         if mixed and S > _MEASURED_LOG_Z**2:  # Their distance then tells more about both.
             S = max(_LEAST_LOG_Z**2, min(S, D))
-        Q = max(_squared_error(D, S, _UNSURE_SHARE), S)
+        Q = max(D - S, _UNSURE_SHARE * D, S)
         weight = Q / (Q + S)
         log_z = weight * s + (1.0 - weight) * _number(q.estimate.log_z)
         # The nearest of several answers was taken, so that its error is not independent of that of the sampler.
@@ -194,67 +241,36 @@ def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswe
 
 
 def _pooled(samplers: Sequence[LadderAnswer]) -> tuple[float, float]:
-    """Return ln Z from independent samplers, each weighted by one over its squared error, and the squared error."""
-    value = np.array([_number(a.estimate.log_z) for a in samplers])
-    weight = 1.0 / np.maximum([_number(a.estimate.log_z_error) for a in samplers], 1e-9) ** 2
-    mean = float(weight @ value / weight.sum())
-    spread = float(weight @ (value - mean) ** 2 / weight.sum()) / len(value)  # beyond their errors
-    return mean, max(1.0 / float(weight.sum()), spread)
+    """Return ln Z from independent answers with errors, and its squared error."""
+    values = np.array([[_number(a.estimate.log_z)] for a in samplers])
+    errors = np.array([[_number(a.estimate.log_z_error)] for a in samplers])
+    weight, beyond = _weights(values, errors)
+    return float(weight @ values[:, 0]), beyond * float(weight**2 @ errors[:, 0] ** 2)
 
 
-def _squared_error(distance: float, sampled: float, least: float) -> float:
-    """Return the squared error of an answer, from its squared distance to a sampler with a known squared error.
+def _weights(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, float]:
+    """Return the weights of independent answers [K, X], and the factor on squared errors if they contradict each other.
 
-    Args:
-        distance: the mean squared distance of the two.
-        sampled: the squared error of the sampler.
-        least: the least share of the distance that counts as the answer's error.
+    A weight is one over a squared error. The factor is chi-square over its degrees of freedom, at least 1.
     """
-    return max(distance - sampled, least * distance, 1e-18)
+    precision = 1.0 / np.maximum(np.mean(errors**2, axis=1), 1e-18)
+    weight = precision / precision.sum()
+    spread = np.mean((values - weight @ values) ** 2, axis=1)
+    return weight, max(1.0, float(precision @ spread) / max(1, len(values) - 1))
 
 
-def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer | None:
-    """Return several samplers as one, each weighted by one over its squared error; None for an empty list.
-
-    Single-variable sampling that has mixed worse than others is left out: its standard errors are then too small.
-    """
-    least = min((_r_hat(a) for a in samplers if a.solver.name != "gibbs"), default=math.inf)
-    samplers = [a for a in samplers if a.solver.name != "gibbs" or _r_hat(a) <= max(R_HAT_LIMIT, least)]
-    if len(samplers) < 2:
-        return samplers[0] if samplers else None
-    errors = np.stack([_values(a.estimate.standard_errors) for a in samplers])
-    weight = 1.0 / np.maximum(np.mean(errors**2, axis=1), 1e-18)
-    weight /= weight.sum()
-    values = weight @ np.stack([_values(a.estimate.marginals) for a in samplers])
+def _together(samplers: Sequence[LadderAnswer], stuck: bool) -> LadderAnswer:
+    """Return several samplers as one, each weighted by one over its squared error."""
+    limit, factor = _UNMIXED
+    factors = [factor if a.solver.name == "gibbs" and _r_hat(a) > limit and not stuck else 1.0 for a in samplers]
+    errors = np.stack([f * _values(a.estimate.standard_errors) for f, a in zip(factors, samplers, strict=True)])
+    values = np.stack([_values(a.estimate.marginals) for a in samplers])
+    weight, beyond = _weights(values, errors)
     best = samplers[int(np.argmax(weight))]
     ptr = best.estimate.marginals.ptr  # type: ignore[union-attr]
-    together = np.sqrt((weight**2) @ errors**2)
-    estimate = replace(best.estimate, marginals=Marginals(values, ptr), standard_errors=Marginals(together, ptr))
+    together = Marginals(np.sqrt(beyond * (weight**2 @ errors**2)), ptr)
+    estimate = replace(best.estimate, marginals=Marginals(weight @ values, ptr), standard_errors=together)
     return LadderAnswer(best.solver, estimate, best.seconds)
-
-
-def _contradiction(answers: Sequence[LadderAnswer], mixed: FloatArray) -> float:
-    """Return the error of ln Z of a sampler whose marginals the best marginals contradict; 0 if they do not.
-
-    Such a sampler has missed the likeliest states, and its own error does not show it.
-    """
-    givers = [a for a in answers if a.estimate.log_z_error is not None and a.estimate.standard_errors is not None]
-    if not givers:
-        return 0.0
-    giver = min(givers, key=lambda a: _number(a.estimate.log_z_error)).estimate
-    squared = float(np.mean((_values(giver.marginals) - mixed) ** 2))
-    own = float(np.mean(_values(giver.standard_errors) ** 2))
-    variables = len(giver.marginals.ptr) - 1  # type: ignore[union-attr]
-    return LOG_Z_SHARE * variables * math.sqrt(squared) if squared > _CONTRADICTED * own else 0.0
-
-
-def _disagreement(answer: LadderAnswer, others: Sequence[LadderAnswer]) -> float:
-    """Return the mean squared distance of an answer from the nearest other one, if BP is among them and has settled."""
-    if not _is_settled(others):
-        return math.inf
-    own = _values(answer.estimate.marginals)
-    rest = [_values(a.estimate.marginals) for a in others if a is not answer]
-    return min((max(1e-18, float(np.mean((own - values) ** 2))) for values in rest), default=math.inf)
 
 
 def _r_hat(answer: LadderAnswer) -> float:

@@ -14,7 +14,7 @@ from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
 from equifactor.kernels.compile_costs import COMPILE_SHARE, LAST_COMPILE_SHARE, can_compile, seconds_to_compile
-from equifactor.solvers.auto.crude_bounds import with_error
+from equifactor.solvers.auto.crude_bounds import log_range, with_error
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
 from equifactor.solving.estimate import Estimate
@@ -99,8 +99,11 @@ class SumLadder:
             for answer in self.answers:
                 if answer.estimate.status in (Status.EXACT, Status.ZERO_PROBABILITY):
                     return self._described(answer.estimate, str(answer.solver), "")
-        best = best_marginals if self.task is Task.MAR else best_log_z
-        estimate, chosen, error = best(self.answers)
+        if self.task is Task.MAR:
+            scale = math.inf if isinstance(self.form, Refusal) else log_range(self.form.graph)
+            estimate, chosen, error = best_marginals(self.answers, scale)
+        else:
+            estimate, chosen, error = best_log_z(self.answers)
         return self._described(replace(estimate, status=clock.status or estimate.status), chosen, error)
 
     def by_cutset(self) -> Estimate | None:

@@ -97,8 +97,8 @@ def first_answers(
         each = (clock.seconds - begin) / len(asked)
         for n, answer in zip(asked, found, strict=True):
             if answer.marginals is not None and (answer.iterations or 0) >= _STEPS:
-                # The answer for ln Z is that of the task PR. Predicted errors would not hold for means with others.
-                answers[n].append(LadderAnswer(network, replace(answer, log_z=None, marginal_errors=None), each))
+                # The answer for ln Z is that of the task PR.
+                answers[n].append(LadderAnswer(network, replace(answer, log_z=None), each))
     for n in asked:
         if (len(graphs) == 1 or _failed(runs[n][0][0])) and used <= _MORE_RUNS_SHARE * clock.left:
             runs[n] += _more_runs(graphs[n], task, context)

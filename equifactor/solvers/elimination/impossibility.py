@@ -53,7 +53,12 @@ def zero_by_exclusion(graph: FactorGraph) -> Estimate:
 
 
 def proven_impossible(graph: FactorGraph, clock: Clock | None = None) -> bool:
-    """Return whether no assignment of a graph is possible; also False if a proof would take too long.
+    """Return whether no assignment of a graph is possible; also False if a proof would take too long."""
+    return is_possible(graph, clock) is False
+
+
+def is_possible(graph: FactorGraph, clock: Clock | None = None) -> bool | None:
+    """Return whether some assignment of a graph is possible; None if a proof would take too long.
 
     Only the positions of the zeros count: with all other entries at log 0 every sum is exact, and nothing can overflow
     or underflow. States without support are removed, cheap variables eliminated and tables merged. The remaining graph
@@ -65,19 +70,19 @@ def proven_impossible(graph: FactorGraph, clock: Clock | None = None) -> bool:
 
     clock = clock or Clock()
     if clock.stopped:
-        return False
+        return None
     try:
         graph = lower(graph).graph
     except ModelError:  # the tables, and a proof with them, would be too large
-        return False
+        return None
     zeros_alone = np.where(np.isneginf(graph.log_phi), -np.inf, 0.0)
     zeros_alone.flags.writeable = False  # Numba would compile again for a writeable array among read-only ones
     shrunk = shrink(type(graph).trusted(graph.structure, zeros_alone, graph.observed, graph.name))
     free_part = None if shrunk is None else to_free_part(shrunk.graph)
     if free_part is None:
-        return True
+        return False
     steps = plan(free_part, memory_limit=_MEMORY, task=Task.MAP, tries=1, most_work=_WORK)
     if not steps.fits(_MEMORY, Task.MAP):
-        return False
+        return None
     best = maximise(steps.program, free_part.graph.log_phi, clock)
-    return best is not None and best.score == -np.inf
+    return None if best is None else best.score > -np.inf

@@ -71,10 +71,14 @@ class FENet(Network):
 
     def start(self, wiring: Wiring) -> NetworkState:
         """Return uniform messages and hidden vectors of zero."""
+        state = self.plain_start(wiring)
+        return state._replace(wiring=replace(state.wiring, fused=fuse(self, state.wiring)))
+
+    def plain_start(self, wiring: Wiring) -> NetworkState:
+        """Return the same as `start`, for steps in torch without fused kernels."""
         msg = wiring.uniform_messages()
         if self.loops:
             wiring = replace(wiring, loops=loops_of(wiring))
-        wiring = replace(wiring, fused=fuse(self, wiring))
         h = msg.new_zeros(len(msg), self.channels)
         return NetworkState(wiring, msg, (h, torch.zeros_like(wiring.unary), msg.new_zeros(())))
 

@@ -298,7 +298,7 @@ class NeuralSolver(IterativeSolver["Run"]):
                 estimates.append(
                     Estimate(
                         status=status, message=self._message(state, status, steps, change), iterations=steps,
-                        stats={"change": change}, **answer,
+                        stats={"change": change, "engine": state.engine}, **answer,
                     )
                 )  # fmt: skip
         return estimates

@@ -63,6 +63,11 @@ class NetworkRun:
         with torch.inference_mode():
             self.state = network.begin(self.flat, "max" if task is Task.MAP else "sum", context.clock)
 
+    @property
+    def engine(self) -> str:
+        """What runs the steps: torch, or fused kernels of Triton."""
+        return "torch" if self.state.wiring.fused is None else "triton"
+
     # ---- steps ------------------------------------------------------------------------------------------
 
     def advance(self, count: int, tolerance: float, most: int) -> FloatArray:

@@ -13,6 +13,7 @@ import pytest
 import equifactor as ef
 from equifactor import FactorGraph, ModelError
 from equifactor.formats.csv_columns import read_csv
+from equifactor.graph.reading import state_rows
 from equifactor.graph.reading.observations import StateNumbers
 from equifactor.graph.reading.state_rows import read_columns
 
@@ -253,6 +254,34 @@ def test_a_column_of_numbers_is_read_in_one_way(graph: FactorGraph) -> None:
             ModelError, match=r"column die: state . of variable die can be read as a name or as a place"
         ):
             ef.solve(graph, evidence=pd.DataFrame({"die": values}))
+
+
+def test_numbers_in_a_table_are_names_if_one_of_them_can_only_be_a_name() -> None:
+    pd = pytest.importorskip("pandas")
+    names = {"a": ["1", "2", "3"], "b": ["1", "2"], "c": ["low", "high"], "d": 2, "e": ["10", "20"]}
+    graph = FactorGraph(
+        names, [([name], np.ones(len(own) if isinstance(own, list) else own)) for name, own in names.items()]
+    )
+    for row, wanted in (
+        ({"a": 1, "b": 2, "d": 1}, {0: 0, 1: 1, 3: 1}),
+        ({"a": 1, "b": 2.0, "c": "low"}, {0: 0, 1: 1, 2: 0}),
+        ({"a": 1, "b": np.nan, "e": 20}, {0: 0, 4: 1}),
+        ({"a": 1, "b": 1}, None),
+        ({"a": 1, "b": 2, "c": 1}, None),  # the number of c is a place
+        ({"a": 1, "b": 0, "e": 20}, None),  # there is no name 0
+    ):
+        frame = pd.DataFrame([row, row])
+        if wanted is None:
+            for given in (frame.iloc[0], frame, [frame.iloc[0]]):
+                with pytest.raises(ModelError, match="can be read as a name or as a place"):
+                    ef.solve(graph, evidence=given)
+        else:
+            assert graph.condition(frame.iloc[0]).evidence == wanted
+            for given in (frame, [frame.iloc[0], frame.iloc[1]]):
+                states = state_rows.states_of_sets(graph.structure, given)
+                assert states.tolist() == [[wanted.get(i, -1) for i in range(graph.num_vars)]] * 2  # type: ignore[union-attr]
+            with pytest.raises(ModelError, match="can be read as a name or as a place"):  # typed, not from a file
+                graph.condition(row)
 
 
 def test_numbers_of_files_and_graphs_are_no_names(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from equifactor import FactorGraph, Task, metrics, solve
 from equifactor.base.clock import Clock
 from equifactor.base.status import Status
 from equifactor.generators import ising_grid
+from equifactor.graph.marginals import Marginals
 from equifactor.solvers.auto import sum_portfolio
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_marginals
 from equifactor.solving.estimate import Estimate
@@ -45,6 +46,10 @@ def test_bp_and_the_network() -> None:
     assert _names(answers) == ["bp", "fe-net"]
     estimate, chosen, _ = best_marginals(answers)
     assert chosen == "fe-net"
+    predicted = answers[1].estimate.marginal_errors
+    assert estimate.marginal_errors is not None
+    assert predicted is not None
+    np.testing.assert_array_equal(estimate.marginal_errors.values, predicted.values)
     assert metrics.kl(exact, estimate.marginals) < 0.5 * metrics.kl(exact, bp.marginals)
 
 
@@ -136,11 +141,19 @@ def test_regions_are_preferred_where_bp_settles(settled: bool, chosen: str) -> N
         LadderAnswer(parse_solver(name), Estimate(status=status, marginals=marginals), 0.1)
         for name, marginals in found.items()
     ]
-    estimate, name, _ = best_marginals(answers)
+    estimate, name, said = best_marginals(answers)
     assert name == chosen
     assert estimate.marginals is not None
+    assert estimate.marginal_errors is None
+    assert "not known" in said
     mean = 0.5 * (found["fe-net"].values + found["regions"].values)
     np.testing.assert_allclose(estimate.marginals.values, found["regions"].values if settled else mean)
+    ptr, share = WEAK.structure.state_ptr, 1.0 if settled else 0.5
+    predicted = replace(answers[1].estimate, marginal_errors=Marginals(np.full(72, 0.01), ptr))
+    errors = best_marginals([answers[0], replace(answers[1], estimate=predicted), answers[2]])[0].marginal_errors
+    apart = np.abs(found["fe-net"].values - found["regions"].values)
+    assert errors is not None
+    np.testing.assert_allclose(errors.values, 0.01 + share * apart)  # Half of the sum over both states.
 
 
 def test_a_sampler_that_is_stuck_gives_errors_and_not_marginals() -> None:
@@ -165,7 +178,6 @@ def test_a_sampler_that_is_stuck_gives_errors_and_not_marginals() -> None:
 
 def test_a_sampler_that_another_contradicts_has_a_large_error_of_ln_z() -> None:
     """Blocks whose chains are in one mode state a small error of ln Z, and gibbs has found another mode."""
-    from equifactor.graph.marginals import Marginals
     from equifactor.solving.registry import parse_solver
 
     ptr, errors = WEAK.structure.state_ptr, np.full(72, 0.01)
@@ -185,12 +197,11 @@ def test_a_sampler_that_another_contradicts_has_a_large_error_of_ln_z() -> None:
     estimate, _, _ = best_marginals(answers)
     assert estimate.log_z == 7.0
     assert estimate.log_z_error is not None
-    assert estimate.log_z_error > 36 * 0.2
+    assert estimate.log_z_error > 20 * 0.1
 
 
 def test_an_exact_ln_z_has_no_error() -> None:
     """A sum over a cutset knows ln Z, and its marginals come from few of its states."""
-    from equifactor.graph.marginals import Marginals
     from equifactor.solving.registry import parse_solver
 
     bp, ptr = solve(STRONG, "MAR", "bp"), STRONG.structure.state_ptr

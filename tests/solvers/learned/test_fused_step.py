@@ -7,12 +7,14 @@ import pytest
 import torch
 
 import equifactor as ef
+from equifactor.base.torch_device import SWITCH
 from equifactor.generators import ising_grid
-from equifactor.solvers.learned.fused.fused_step import SWITCH, fuse
+from equifactor.solvers.learned.fused.fused_step import fuse
+from equifactor.solvers.learned.fused.fused_trial import kernels_work
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.wiring import wire
 
-pytestmark = pytest.mark.skipif(
+needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton, which the fused kernels need, is not installed."
 )
 _FORWARD, _BACKWARD = 1e-5, 1e-4  # Largest difference of values, and of gradients relative to the largest gradient.
@@ -64,6 +66,7 @@ CASES = {
 }
 
 
+@needs_triton
 @pytest.mark.parametrize("case", CASES)
 def test_interpreter_agrees_with_torch(case, monkeypatch):
     """Run the kernels in Triton's interpreter, which needs no GPU."""
@@ -73,6 +76,7 @@ def test_interpreter_agrees_with_torch(case, monkeypatch):
     compare(graphs, monkeypatch, "cpu", **settings)
 
 
+@needs_triton
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no NVIDIA GPU.")
 @pytest.mark.parametrize("case", CASES)
@@ -87,10 +91,22 @@ def test_gpu_agrees_with_torch(case, monkeypatch):
         torch.set_float32_matmul_precision(before)
 
 
+def test_kernels_that_do_not_compile_leave_batches_to_torch():
+    """The trial warns once and names the reason."""
+
+    def make(*_):
+        raise RuntimeError("no C compiler")
+
+    network = build("fe-net", {"steps": 1}, seed=0)
+    wiring = wire(ef.solvers.compile([*ising_grid(2, 2, seed=0, count=1)]).to("cpu", "float32"), "sum")
+    with pytest.warns(RuntimeWarning, match="no C compiler"):
+        assert not kernels_work(network, wiring, make)
+    assert not kernels_work(network, wiring, make)  # without another warning
+
+
 def test_other_batches_take_the_torch_path(monkeypatch):
     """Graphs with zeros, other semirings and tables of mixed sizes are left to torch."""
-    monkeypatch.setenv(SWITCH, "1")
-    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr("equifactor.solvers.learned.fused.fused_step.may_fuse", lambda device: True)
     network = build("fe-net", seed=0)
     mixed = [((0, 1), torch.zeros(2, 3).numpy()), ((0, 2), torch.zeros(2, 2).numpy())]
     pairs = ef.FactorGraph([2, 3, 2], mixed, log=True)

@@ -3,6 +3,8 @@
 | file | what it holds |
 |---|---|
 | `fused_step.py` | which batches the kernels take, and one step of the network |
+| `fused_trial.py` | whether the kernels compile on this machine and agree with torch |
+| `fused_trial.py` | whether the kernels compile on this machine and agree with torch |
 | `kernel_calls.py` | the four parts of a step as functions with gradients |
 | `packed_weights.py` | the weights in the order of the kernels |
 | `fused_nodes.py`, `fused_pairs.py`, `loop_kernels.py`, `update_kernels.py`, `update_gradients.py` | the kernels |

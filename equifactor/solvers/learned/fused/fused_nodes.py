@@ -18,7 +18,7 @@ from equifactor.solvers.learned.fused.triton_math import (
 )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["edges", "blocks"])
 def node_forward(
     msg, h, state, w, v, total, belief, edges, blocks,
     D: tl.constexpr, P: tl.constexpr, G: tl.constexpr, C: tl.constexpr, CP: tl.constexpr, H: tl.constexpr,
@@ -45,7 +45,7 @@ def node_forward(
         tl.atomic_add(total + s[:, None] * C + cols[None, :], out, mask=wide, sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["edges", "blocks"])
 def node_backward(
     h, state, w, g_v, g_total, g_belief, g_msg, g_h, g_w, edges, blocks,
     D: tl.constexpr, P: tl.constexpr, G: tl.constexpr, C: tl.constexpr, CP: tl.constexpr, H: tl.constexpr,

@@ -100,7 +100,7 @@ def _places(block, factors, first_0, first_1, entries, D: tl.constexpr, P: tl.co
     return at, x < D, (factor < factors) & (x < D), entry, inside, inside & (n < factors)[:, None, None]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["factors", "first_0", "first_1", "entries", "blocks"])
 def pair_forward(
     msg, belief, total, v, state, phi, w, new, u, q, factors, first_0, first_1, entries, blocks,
     D: tl.constexpr, P: tl.constexpr, B: tl.constexpr, C: tl.constexpr, CP: tl.constexpr, H: tl.constexpr,
@@ -131,7 +131,7 @@ def pair_forward(
         )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["factors", "first_0", "first_1", "entries", "blocks"])
 def pair_backward(
     msg, belief, total, v, state, phi, w, g_new, g_u, g_q, g_msg, g_belief, g_total, g_v, g_w,
     factors, first_0, first_1, entries, blocks,

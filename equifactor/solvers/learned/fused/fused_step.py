@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from equifactor.base.torch_device import may_fuse
 from equifactor.solvers.learned.fused.packed_weights import Sizes, pack, packing
 from equifactor.solvers.learned.layers import settling
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.network import NetworkState
     from equifactor.solvers.learned.wiring import Wiring
 
-# The environment variable that switches the kernels on with 1. They are off by default until a GPU has run their tests.
-SWITCH = "EQUIFACTOR_FUSED"
 # The most states of a variable. A tile of 16 states holds 8,192 table entries, which is what registers can hold.
 _MOST_STATES = 16
 # The most joint states of a loop: squares of four states.
@@ -39,9 +36,22 @@ class Fused:
 
 
 def fuse(network: FENet, wiring: Wiring) -> Fused | None:
-    """Return what the kernels need for a batch, or None if the torch path must run it."""
-    if not _allowed(wiring.unary.device.type) or not _takes(network, wiring):
+    """Return what the kernels need for a batch, or None if the torch path must run it.
+
+    The kernels add with atomic operations in any order, as sums of torch do on a GPU. Someone who asks torch for
+    deterministic algorithms gets the torch path.
+    """
+    if not may_fuse(wiring.unary.device) or torch.are_deterministic_algorithms_enabled():
         return None
+    if not _takes(network, wiring):
+        return None
+    from equifactor.solvers.learned.fused.fused_trial import kernels_work
+
+    return _prepared(network, wiring) if kernels_work(network, wiring, _prepared) else None
+
+
+def _prepared(network: FENet, wiring: Wiring) -> Fused:
+    """Return what the kernels need for a batch that they take."""
     from equifactor.solvers.learned.fused.kernel_calls import loop_arrays
 
     assert wiring.card is not None
@@ -60,13 +70,6 @@ def fuse(network: FENet, wiring: Wiring) -> Fused | None:
     sizes = Sizes.of(network.channels, network.hidden, network.tables)
     none = torch.zeros((), device=device)
     return Fused(sizes, pack(network, index), wiring.card, loops, none, precision)
-
-
-def _allowed(device: str) -> bool:
-    """Return whether the kernels are switched on and can run on a device; on a CPU only the interpreter runs them."""
-    if os.environ.get(SWITCH) != "1" or importlib.util.find_spec("triton") is None:
-        return False
-    return device == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def _takes(network: FENet, wiring: Wiring) -> bool:

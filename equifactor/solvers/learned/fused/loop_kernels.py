@@ -33,7 +33,7 @@ def _joint(
     for k in tl.static_range(L):
         stride = stride // D
         digit = (columns // stride) % D
-        for x in tl.static_range(D):
+        for x in range(D):
             at = start + k * loops * D + loop * D + x
             _, _, _, cavity = _cavity(msg, belief, state, before, after, at, ok)
             full += tl.where((digit == x)[None, :], cavity[:, None], 0.0)
@@ -48,7 +48,7 @@ def _marginal(full, digit, x):
     return top + tl.log(tl.sum(tl.exp(rows - top[:, None]), 1))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["loops", "start"])
 def loop_forward(
     msg, belief, new, table, state, before, after, share, mean, delta, at_states, loops, start,
     D: tl.constexpr, L: tl.constexpr, N: tl.constexpr, NP: tl.constexpr, B: tl.constexpr,
@@ -64,12 +64,12 @@ def loop_forward(
         digit = (columns // stride) % D
         top = tl.full((B,), -1e30, tl.float32)
         top_pairs = tl.full((B,), -1e30, tl.float32)
-        for x in tl.static_range(D):
+        for x in range(D):
             at = start + k * loops * D + loop * D + x
             _, a, b, by_pairs = _cavity(msg, belief, state, before, after, at, ok)
             by_pairs += tl.load(new + a, mask=ok, other=0.0) + tl.load(new + b, mask=ok, other=0.0)
             top, top_pairs = tl.maximum(top, _marginal(full, digit, x)), tl.maximum(top_pairs, by_pairs)
-        for x in tl.static_range(D):
+        for x in range(D):
             at = start + k * loops * D + loop * D + x
             s, a, b, by_pairs = _cavity(msg, belief, state, before, after, at, ok)
             by_pairs += tl.load(new + a, mask=ok, other=0.0) + tl.load(new + b, mask=ok, other=0.0)
@@ -87,7 +87,7 @@ def _incoming(share, mean, g_delta, g_at_states, s, a, b, ok):
     return 0.5 * got + tl.load(mean + s, mask=ok, other=0.0) * tl.load(g_at_states + s, mask=ok, other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["loops", "start"])
 def loop_backward(
     msg, belief, table, state, before, after, share, mean, g_delta, g_at_states, g_msg, g_belief, g_new, loops, start,
     D: tl.constexpr, L: tl.constexpr, N: tl.constexpr, NP: tl.constexpr, B: tl.constexpr,
@@ -102,7 +102,7 @@ def loop_backward(
     for k in tl.static_range(L):
         stride = stride // D
         digit = (columns // stride) % D
-        for x in tl.static_range(D):
+        for x in range(D):
             at = start + k * loops * D + loop * D + x
             s, a, b, _ = _cavity(msg, belief, state, before, after, at, ok)
             got = _incoming(share, mean, g_delta, g_at_states, s, a, b, ok)
@@ -112,7 +112,7 @@ def loop_backward(
     for k in tl.static_range(L):
         stride = stride // D
         digit = (columns // stride) % D
-        for x in tl.static_range(D):
+        for x in range(D):
             at = start + k * loops * D + loop * D + x
             s, a, b, _ = _cavity(msg, belief, state, before, after, at, ok)
             got = _incoming(share, mean, g_delta, g_at_states, s, a, b, ok)

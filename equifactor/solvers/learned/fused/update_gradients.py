@@ -31,7 +31,7 @@ def _back(g, w, at, K: tl.constexpr, N: tl.constexpr, PREC: tl.constexpr):
     return dot(g, tl.trans(matrix(w, at, K, N)), PREC)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["edges", "blocks"])
 def update_backward(
     msg, belief, new, unary, delta, u, q, h, state, w, settle, g_msg_out, g_h_out,
     g_msg, g_belief, g_new, g_delta, g_u, g_q, g_h, g_w, edges, blocks, first_alpha,

@@ -87,7 +87,7 @@ def centred(x, ok, D: tl.constexpr, G: tl.constexpr, P: tl.constexpr):
     return tl.where(ok, x - edge_sum(x, G, P) * (1.0 / D), 0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["edges", "blocks"])
 def update_forward(
     msg, belief, new, unary, delta, u, q, h, state, w, settle, msg_out, h_out, edges, blocks, first_alpha,
     D: tl.constexpr, P: tl.constexpr, G: tl.constexpr, C: tl.constexpr, CP: tl.constexpr,

@@ -35,6 +35,8 @@ class NativeRun:
     of its batch. `finite` returns which graphs are not affected.
     """
 
+    engine = "numpy"  # What runs the steps.
+
     def __init__(self, network: Any, compiled: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> None:
         self.network, self.compiled, self.context = network, compiled, context
         self.best: BestAssignments | None = None  # For MAP, if the run keeps its best assignments.
