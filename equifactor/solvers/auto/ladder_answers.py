@@ -69,6 +69,12 @@ class LadderAnswer:
         return self.solver.name == "gibbs" and _r_hat(self) > _STUCK
 
     @property
+    def merit(self) -> float:
+        """The mean squared standard error of a sampler, times its seconds: less is better."""
+        errors = self.estimate.standard_errors
+        return math.inf if errors is None else float(np.mean(errors.values**2)) * self.seconds
+
+    @property
     def is_empty(self) -> bool:
         """Whether the run ended without an answer, as a run does that was cut off because a kernel was missing."""
         found = self.estimate
@@ -108,8 +114,8 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     Q, likely = squared_error_of(D, S), max(D - S, _LEAST_SHARE * D)
     if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
         Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
-    # The weight of the sampler. The two errors together make up the distance. One that is stuck shows the errors alone.
-    weight = 0.0 if stuck else likely / (likely + min(S, D))
+    # The weight of the sampler. The two errors together make up the distance.
+    weight = likely / (likely + min(S, D))
     mixed = s + (1.0 - weight) * gap
     # The error of a sampler is 0 for states that are known to be impossible, or the only possible ones. A marginal of
     # exactly 0 or 1 by rounding is not known to be certain.
