@@ -159,7 +159,6 @@ class SumLadder:
         from equifactor.solvers.messages.meanfield import MeanField
         from equifactor.solvers.messages.trw import TreeReweighted
         from equifactor.solvers.regions.bounded_regions import Regions
-        from equifactor.solvers.sampling.gibbs import Gibbs
 
         if isinstance(self.form, Refusal):
             if self.task is Task.PR:
