@@ -40,7 +40,7 @@ _PLAN_START = 1.2e-6
 # The share of the time of exact for its plan, because others need the rest if it does not fit. For MAP a spin grid of
 # 625 variables, which does not fit, is planned for 0.7 ms and not 2.0 ms with a limit of 10 ms, and for 1.4 ms and not
 # 4.9 ms with 30 ms.
-_PLAN_SHARE = 0.2
+_PLAN_SHARE = 0.1
 _QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Halved or doubled: gap within 30 %.
 # The share of the time of exact MAP for the search before it, which often proves the optimum. Halved or doubled: gap
 # within 15 %.

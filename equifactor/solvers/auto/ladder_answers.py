@@ -49,6 +49,9 @@ _UNMIXED = 1.1, 1.5
 _UNSETTLED = 0.15
 # Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
 _CONTRADICTED = 4.0
+# R-hat of short runs above which their chains are too far apart to be compared. Runs of 100 sweeps that are good have
+# up to 1.5, and grids with strong couplings have above 3.
+_APART = 2.0
 _STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
 
 
@@ -67,6 +70,11 @@ class LadderAnswer:
     def is_stuck(self) -> bool:
         """Whether the chains of single-variable sampling are too far apart to judge other answers."""
         return self.solver.name == "gibbs" and _r_hat(self) > _STUCK
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether the chains of a short run are so far apart that more of the same sampling would not help."""
+        return _r_hat(self) > _APART
 
     @property
     def merit(self) -> float:
@@ -111,9 +119,12 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     q = _best_unjudged(others) if stuck else others[int(np.argmin(distance))]
     gap = _values(q.estimate.marginals) - s
     D = float(np.mean(gap**2))
-    Q, likely = squared_error_of(D, S), max(D - S, _LEAST_SHARE * D)
-    if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
-        Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
+    Q, S = squared_error_of(D, S), min(S, _measured_square(samplers))
+    likely = max(D - S, _LEAST_SHARE * D)
+    if D < _BY_CHANCE * S:  # The sampler does not contradict it.
+        likely = _LEAST_SHARE * D
+        if not stuck:
+            Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
     # The weight of the sampler. The two errors together make up the distance.
     weight = likely / (likely + min(S, D))
     mixed = s + (1.0 - weight) * gap
@@ -156,6 +167,21 @@ def _unjudged(others: Sequence[LadderAnswer], log_z: dict[str, Any]) -> tuple[Es
     apart = 0.5 * np.add.reduceat(np.abs(values - _values(network.marginals)), ptr[:-1])
     errors = np.where(predicted > 0.0, np.minimum(predicted + np.repeat(apart, np.diff(ptr)), 1.0), 0.0)
     return replace(found, marginal_errors=Marginals(errors, ptr)), name, ""
+
+
+def _measured_square(samplers: Sequence[LadderAnswer]) -> float:
+    """Return the squared error of two runs of one sampler together, by their distance; inf without two mixed runs.
+
+    Standard errors of short runs are cautious, up to eight times the errors. The squared error of a run is c over its
+    time t, so that the squared distance of two runs is c / t + c / u, and the squared error of both is c / (t + u).
+    """
+    for n, one in enumerate(samplers):
+        for two in samplers[n + 1 :]:
+            if one.solver.name == two.solver.name and not (one.is_apart or two.is_apart):
+                t, u = one.seconds, two.seconds
+                apart = _values(one.estimate.marginals) - _values(two.estimate.marginals)
+                return float(np.mean(apart**2)) * t * u / max((t + u) ** 2, 1e-300)
+    return math.inf
 
 
 def _predicted_square(answer: LadderAnswer, others: Sequence[LadderAnswer]) -> float:

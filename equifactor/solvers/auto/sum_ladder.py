@@ -48,6 +48,7 @@ _LEAST_GIBBS = 0.01
 # Sweeps of each chain of single-variable sampling that are worth a first look, and its share of the time left. By the
 # estimate, which is ten times too long on graphs of pairs.
 _LOOK_SWEEPS, _LOOK_SHARE = 4, 0.2
+_LEAST_LOOK = 0.05  # The share of the time left for a look at least. It takes twice the time that it needs otherwise.
 # The share of the time left for a first run of blocks, if single-variable sampling may be the better sampler.
 _TRIAL_SHARE = 0.25
 _MOST_DRAWS = 10**5  # Draws of each chain of single-variable sampling at most: the time ends first.
@@ -188,16 +189,19 @@ class SumLadder:
         blocks = self._sampler()
         tried = next((a for a in self.answers if a.solver.name == Gibbs.name), None)
         if tried is None and self.task is Task.MAR:
-            alone = not self.budget.worth_starting(self._cover)
-            found = yield self._step(gibbs, 1.0 if alone else _LOOK_SHARE, least=self._least_gibbs)
+            short = not self.budget.worth_starting(self._least_gibbs, _LOOK_SHARE)
+            found = yield self._step(gibbs, 1.0 if short else _LOOK_SHARE, least=self._least_gibbs)
             tried = None if isinstance(found, Refusal) else found
-            if alone:
+            if short and tried is not None:
                 return tried
         if tried is None or tried.is_empty:
             found = yield self._step(blocks, 1.0, least=self._cover)
             return None if isinstance(found, Refusal) else found
         found = yield self._step(blocks, _TRIAL_SHARE, least=self._cover)
-        better = blocks if isinstance(found, LadderAnswer) and found.merit < tried.merit else gibbs
+        if isinstance(found, Refusal):
+            better = blocks if tried.is_apart and self.budget.worth_starting(self._cover) else gibbs
+        else:
+            better = blocks if found.merit < tried.merit else gibbs
         longer = yield self._step(better, 1.0, least=self._least_gibbs, compile_share=LAST_COMPILE_SHARE, stream=1)
         return tried if isinstance(longer, Refusal) else longer
 
@@ -210,7 +214,8 @@ class SumLadder:
         solver = Gibbs(samples=_MOST_DRAWS)
         work = _LOOK_SWEEPS * solver.chains * Seconds.GIBBS_EDGE * self.graph.structure.num_edges
         if self.budget.worth_starting(work, _LOOK_SHARE):
-            self._step(solver, _LOOK_SHARE).run()
+            left = self.context.clock.left
+            self._step(solver, min(_LOOK_SHARE, max(2.0 * self.budget.time_for(work) / left, _LEAST_LOOK))).run()
 
     @property
     def budget(self) -> Budget:

@@ -101,7 +101,10 @@ def first_answers(
         found = _learned(network, [graphs[n] for n in asked], task, context)
         each = (clock.seconds - begin) / len(asked)
         for n, answer in zip(asked, found, strict=True):
-            if answer.marginals is not None and (answer.iterations or 0) >= _STEPS:
+            # With zeros, or where BP converges, a network that has not compared itself with BP is worse than BP.
+            hard = _failed(runs[n][0][0]) and not np.isneginf(graphs[n].log_phi).any()
+            compared = answer.marginal_errors is not None or hard
+            if answer.marginals is not None and (answer.iterations or 0) >= _STEPS and compared:
                 # The answer for ln Z is that of the task PR.
                 answers[n].append(LadderAnswer(network, replace(answer, log_z=None), each))
     for n in asked:
