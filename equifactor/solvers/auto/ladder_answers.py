@@ -49,9 +49,9 @@ _UNMIXED = 1.1, 1.5
 _UNSETTLED = 0.15
 # Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
 _CONTRADICTED = 4.0
-# R-hat of short runs above which their chains are too far apart to be compared. Runs of 100 sweeps that are good have
-# up to 1.5, and grids with strong couplings have above 3.
-_APART = 2.0
+# R-hat above which chains are too far apart to be compared, after this many sweeps. After 100 sweeps good runs have up
+# to 1.7, and grids with strong couplings have above 3.
+_APART, _TELLING = 2.0, 100
 _STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
 
 
@@ -74,7 +74,7 @@ class LadderAnswer:
     @property
     def is_apart(self) -> bool:
         """Whether the chains of a short run are so far apart that more of the same sampling would not help."""
-        return _r_hat(self) > _APART
+        return _r_hat(self) > _APART and (self.estimate.iterations or 0) >= _TELLING
 
     @property
     def merit(self) -> float:
@@ -121,10 +121,8 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     D = float(np.mean(gap**2))
     Q, S = squared_error_of(D, S), min(S, _measured_square(samplers))
     likely = max(D - S, _LEAST_SHARE * D)
-    if D < _BY_CHANCE * S:  # The sampler does not contradict it.
-        likely = _LEAST_SHARE * D
-        if not stuck:
-            Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
+    if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
+        Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
     # The weight of the sampler. The two errors together make up the distance.
     weight = likely / (likely + min(S, D))
     mixed = s + (1.0 - weight) * gap
@@ -177,7 +175,7 @@ def _measured_square(samplers: Sequence[LadderAnswer]) -> float:
     """
     for n, one in enumerate(samplers):
         for two in samplers[n + 1 :]:
-            if one.solver.name == two.solver.name and not (one.is_apart or two.is_apart):
+            if one.solver.name == two.solver.name and not (one.is_apart and two.is_apart):
                 t, u = one.seconds, two.seconds
                 apart = _values(one.estimate.marginals) - _values(two.estimate.marginals)
                 return float(np.mean(apart**2)) * t * u / max((t + u) ** 2, 1e-300)
@@ -326,7 +324,7 @@ def _number(value: float | None) -> float:
     return value
 
 
-def _is_settled(answers: Sequence[LadderAnswer]) -> bool:
+def is_settled(answers: Sequence[LadderAnswer]) -> bool:
     """Return whether BP is one of some answers and has settled."""
     return any(a.solver.name == "bp" and a.estimate.status is Status.CONVERGED for a in answers)
 
@@ -338,7 +336,7 @@ def _second_opinion(answers: Sequence[LadderAnswer]) -> LadderAnswer | None:
     grids, and nothing shows which. The KL of a mean is at most the mean of both.
     """
     finite = [a for a in answers if a.estimate.status is not Status.NON_FINITE]
-    if _is_settled(answers) or not {"fe-net", "regions"} <= {a.solver.name for a in finite}:
+    if is_settled(answers) or not {"fe-net", "regions"} <= {a.solver.name for a in finite}:
         return None
     return next(a for a in reversed(finite) if a.solver.name == "regions")
 
@@ -348,7 +346,7 @@ def _best_unjudged(answers: Sequence[LadderAnswer]) -> LadderAnswer:
 
     Regions correct a fixed point of BP. Where BP has none, as on frustrated grids, the network is better.
     """
-    settled = _is_settled(answers)
+    settled = is_settled(answers)
     order = ("mini-buckets", "bp", *(("fe-net", "regions") if settled else ("regions", "fe-net")), "gibbs", "blocks")
 
     def trust(answer: LadderAnswer) -> tuple[bool, int]:

@@ -18,7 +18,7 @@ from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
 from equifactor.kernels.compile_costs import COMPILE_SHARE, LAST_COMPILE_SHARE, can_compile, seconds_to_compile
 from equifactor.solvers.auto.crude_bounds import log_range, with_error
-from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
+from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals, is_settled
 from equifactor.solvers.auto.table_forms import run_any_kind
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.ladder import Ladder, Step, Steps
@@ -48,7 +48,7 @@ _LEAST_GIBBS = 0.01
 # Sweeps of each chain of single-variable sampling that are worth a first look, and its share of the time left. By the
 # estimate, which is ten times too long on graphs of pairs.
 _LOOK_SWEEPS, _LOOK_SHARE = 4, 0.2
-_LEAST_LOOK = 0.05  # The share of the time left for a look at least. It takes twice the time that it needs otherwise.
+_LEAST_LOOK = 0.05  # The share of the time left for a look at least. It takes four times what it needs otherwise.
 # The share of the time left for a first run of blocks, if single-variable sampling may be the better sampler.
 _TRIAL_SHARE = 0.25
 _MOST_DRAWS = 10**5  # Draws of each chain of single-variable sampling at most: the time ends first.
@@ -171,9 +171,13 @@ class SumLadder:
         # With zeros and little time no sampler follows them, and regions have all of it.
         follows = not self._has_zeros or self.budget.worth_starting(self._cover, 1.0 - _REGION_SHARE)
         regions = Regions(memory_limit=self._tables, check=0.0)
-        found = yield self._step(regions, _REGION_SHARE if follows else 1.0, least=self._first_region)
-        if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
-            return
+        # Where BP has no fixed point and single-variable sampling is stuck, blocks gain more from the time.
+        looked = next((a for a in self.answers if a.solver.name == "gibbs"), None)
+        rugged = looked is not None and looked.is_apart and self.budget.worth_starting(self._cover)
+        if not rugged or is_settled(self.answers):
+            found = yield self._step(regions, _REGION_SHARE if follows else 1.0, least=self._first_region)
+            if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
+                return
         sampled = yield from self._sampling()
         if sampled is None or sampled.is_empty:
             yield self._step(regions, 1.0)  # The sampler had too little time, or found nothing to start from.
@@ -215,7 +219,7 @@ class SumLadder:
         work = _LOOK_SWEEPS * solver.chains * Seconds.GIBBS_EDGE * self.graph.structure.num_edges
         if self.budget.worth_starting(work, _LOOK_SHARE):
             left = self.context.clock.left
-            self._step(solver, min(_LOOK_SHARE, max(2.0 * self.budget.time_for(work) / left, _LEAST_LOOK))).run()
+            self._step(solver, min(_LOOK_SHARE, max(4.0 * self.budget.time_for(work) / left, _LEAST_LOOK))).run()
 
     @property
     def budget(self) -> Budget:

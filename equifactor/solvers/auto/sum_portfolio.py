@@ -103,8 +103,8 @@ def first_answers(
         for n, answer in zip(asked, found, strict=True):
             # With zeros, or where BP converges, a network that has not compared itself with BP is worse than BP.
             hard = _failed(runs[n][0][0]) and not np.isneginf(graphs[n].log_phi).any()
-            compared = answer.marginal_errors is not None or hard
-            if answer.marginals is not None and (answer.iterations or 0) >= _STEPS and compared:
+            compared = answer.marginal_errors is not None and not clock.stopped
+            if answer.marginals is not None and (answer.iterations or 0) >= _STEPS and (compared or hard):
                 # The answer for ln Z is that of the task PR.
                 answers[n].append(LadderAnswer(network, replace(answer, log_z=None), each))
     for n in asked:
