@@ -175,7 +175,7 @@ def _measured_square(samplers: Sequence[LadderAnswer]) -> float:
     """
     for n, one in enumerate(samplers):
         for two in samplers[n + 1 :]:
-            if one.solver.name == two.solver.name and not (one.is_apart and two.is_apart):
+            if one.solver.name == two.solver.name and min(_r_hat(one), _r_hat(two)) < _APART:
                 t, u = one.seconds, two.seconds
                 apart = _values(one.estimate.marginals) - _values(two.estimate.marginals)
                 return float(np.mean(apart**2)) * t * u / max((t + u) ** 2, 1e-300)

@@ -30,7 +30,7 @@ _MORE_RUNS_SHARE = 0.1
 _LEAST_SHARE = 0.3  # The share of the time left for the first answers. Halved or doubled: error within 10 %.
 # The share of the time left for the first answers at most, if the network needs it: nothing else answers as well below
 # 0.1 s on grids of 400 spins.
-_MOST_SHARE = 0.8
+_MOST_SHARE = 0.9
 _ROOM = 1.5  # The network gets this many times the time that it should take, which lets it compare itself with BP.
 _DAMPED, _DAMPED_ITERATIONS = 0.9, 50  # A damping and a number of iterations with which BP stays near its start.
 _STEPS = 8  # Steps of the network after which its answer counts, half of its steps: on most families it is as good.
