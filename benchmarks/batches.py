@@ -6,6 +6,9 @@ same graphs one by one and as one list, in turn. It shows the best CPU time of e
 number of members with the same number of iterations and the same answer both ways. The exit status is 1 if a batch
 takes longer than its members by more than the share `--slack`.
 
+The last rows are whole calls on 1,000 grids of 4x4 that share one structure: microseconds a graph, if no result is read
+and if the marginals of all are read.
+
     python -m benchmarks.batches                    # about five minutes on one core
     python -m benchmarks.batches --solvers bp "bp(schedule=residual)" --count 50
     python -m benchmarks.batches --device cuda --solvers "bp(engine=torch)" fe-nbp
@@ -27,6 +30,7 @@ GRIDS = (
     "bp", "bp MAP", "bp(damping=0.5)", "bp(schedule=sequential)", "bp(schedule=random)", "bp(schedule=residual)",
     "bp(engine=torch)", "trw", "meanfield", "mplp MAP", "srmp MAP", "fe-nbp(iterations=100)", "fe-net",
 )  # fmt: skip
+SMALL = ("exact", "auto", "bp", "bp(damping=0.5, iterations=20)")  # The rows of whole calls on small graphs.
 _HARD = 10  # A mixture has one hard member in this number of members. Chosen by hand.
 
 
@@ -104,23 +108,42 @@ def row(family: str, mixture: str, graphs: list[ef.FactorGraph], spec: str, args
     return float(batch[0] / alone[0])
 
 
+def small_row(spec: str, graphs: list[ef.FactorGraph], args: argparse.Namespace) -> None:
+    """Print the time of a whole call on many small graphs, without and with reading the marginals."""
+    clock = time.process_time if args.device == "cpu" else time.perf_counter
+    options = {"task": "MAR", "solver": spec, "device": args.device}
+
+    def read() -> list[ef.Result]:
+        results = ef.solve(graphs, **options)
+        return [result for result in results if result.marginals is not None]
+
+    found = best_of((lambda: ef.solve(graphs, **options), read), 5 * args.rounds, clock)
+    unread, all_read = (seconds / len(graphs) * 1e6 for seconds, _ in found)
+    print(f"small         {spec:32} {unread:8.1f} us a graph, {all_read:6.1f} if all results are read", flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200, help="members of a batch (default 200)")
     parser.add_argument("--rounds", type=int, default=2, help="timed runs of each, after a first run (default 2)")
     parser.add_argument("--solvers", nargs="+", metavar="SPEC", help="such as bp, or mplp MAP in quotes")
-    parser.add_argument("--families", nargs="+", choices=("words", "grids"), default=["words", "grids"])
+    names = ["words", "grids", "small"]
+    parser.add_argument("--families", nargs="+", choices=names, default=names)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--slack", type=float, default=0.1, help="share by which a batch may be slower (default 0.1)")
     args = parser.parse_args()
     print("                                            graphs a second      time of                iterations")
     print(f"graphs mix    {'solver':26} one by one    a batch   ratio   same             mean   most")
-    ratios = []
-    members = families(args.count)
-    for family in args.families:
+    ratios = [0.0]
+    members = families(args.count) if {"words", "grids"} & {*args.families} else {}
+    for family in [name for name in members if name in args.families]:
         for spec in args.solvers or (WORDS if family == "words" else GRIDS):
             for mixture, graphs in members[family].items():
                 ratios.append(row(family, mixture, graphs, spec, args))
+    if "small" in args.families:
+        graphs = ef.generators.ising_grid(4, 4, seed=1, count=1000)
+        for spec in args.solvers or SMALL:
+            small_row(spec, graphs, args)
     return int(max(ratios) > 1 + args.slack)
 
 

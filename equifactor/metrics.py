@@ -166,7 +166,7 @@ def uai_score(error: ArrayLike, trivial_error: ArrayLike) -> FloatArray:
 def _numbers(given: ArrayLike) -> FloatArray:
     try:
         return np.asarray(given, float)
-    except (TypeError, ValueError):
+    except Exception:  # a foreign object may raise any error when numpy asks it for numbers
         raise ModelError(f"Expected numbers, found {brief(given)}.") from None
 
 
@@ -196,15 +196,23 @@ def _sum_per_variable(terms: FloatArray, ptr: IntArray) -> FloatArray:
 
 
 def _mean_over_variables(values: FloatArray, variables: IntArray | None) -> float:
-    chosen = values if variables is None else values[variables]
+    chosen = values if variables is None else values[_places(variables, len(values))]
     return float(chosen.mean()) if len(chosen) else 0.0
+
+
+def _places(variables: ArrayLike, count: int) -> IntArray:
+    """Return the numbers of the chosen variables, which are given by number or as truth values."""
+    try:
+        return np.atleast_1d(np.arange(count)[np.asarray(variables)])
+    except Exception:  # a foreign object may raise any error when numpy asks it for numbers
+        raise ModelError(f"The variables must be numbers from 0 to {count - 1}, found {brief(variables)}.") from None
 
 
 def _entries_of(ptr: IntArray, variables: IntArray | None) -> BoolArray:
     """Return whether each entry [X] belongs to the chosen variables."""
     wanted = np.full(len(ptr) - 1, variables is None)
     if variables is not None:
-        wanted[variables] = True
+        wanted[_places(variables, len(wanted))] = True
     return np.repeat(wanted, np.diff(ptr))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.symmetry.relabelling import KINDS
@@ -57,6 +58,7 @@ def contract_graphs() -> dict[str, FactorGraph]:
     return {name: graph.renamed(name) for name, graph in graphs.items()}
 
 
+@checks_types("tolerance")
 def assert_same_graph(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> None:
     """Fail unless both graphs have the same cardinalities, scopes, names, evidence and tables.
 

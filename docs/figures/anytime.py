@@ -11,7 +11,10 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from matplotlib import rcParams
 from matplotlib.figure import Figure
+
+from equifactor.show.palette import styles_of
 
 HERE = Path(__file__).parent
 Scores = dict[str, dict[str, float]]  # by family, then by time limit
@@ -33,12 +36,13 @@ def draw(scores: Scores) -> Figure:
     """Draw a line per family that is below the full score at some limit."""
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
-    for family, by_limit in scores.items():
-        if min(by_limit.values()) < 99.95:
-            axes.plot([float(limit) for limit in by_limit], list(by_limit.values()), marker="o", label=family)
-    limits = sorted({float(limit) for by_limit in scores.values() for limit in by_limit})
+    shown = [family for family, by_limit in scores.items() if min(by_limit.values()) < 99.95]
+    for family, (colour, marker, dashes) in styles_of(shown).items():
+        limits, values = map(float, scores[family]), list(scores[family].values())
+        axes.plot(list(limits), values, color=colour, marker=marker, ls=dashes, label=family)
+    ticks = sorted({float(limit) for by_limit in scores.values() for limit in by_limit})
     axes.set_xscale("log")
-    axes.set_xticks(limits, [f"{limit:g}" for limit in limits])
+    axes.set_xticks(ticks, [f"{limit:g}" for limit in ticks])
     axes.minorticks_off()
     axes.set_xlabel("time limit in seconds")
     axes.set_ylabel("score of marginals")
@@ -52,4 +56,5 @@ if __name__ == "__main__":
     data = HERE / "anytime.json"
     if sys.argv[1:]:
         data.write_text(json.dumps(scores_of(sys.argv[1:]), indent=1) + "\n", encoding="utf-8")
+    rcParams["svg.hashsalt"] = "equifactor"  # the same file every time
     draw(json.loads(data.read_text(encoding="utf-8"))).savefig(HERE / "anytime.svg", metadata={"Date": None})

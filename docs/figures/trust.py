@@ -12,10 +12,10 @@ from matplotlib import rcParams
 from matplotlib.figure import Figure
 
 import equifactor as ef
+from equifactor.show.palette import styles_of
 
 STRENGTHS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 SOLVERS = ("bp", "bp(damping=0.5)", "fe-net(untrained)", "fe-net")
-COLOURS = ("#d62728", "#ff7f0e", "#7fb3d5", "#1f4e79")
 STEPS = 40
 
 
@@ -45,12 +45,15 @@ def draw() -> Figure:
     left, right = figure.subplots(1, 2)
     graph = ef.generators.ising_grid(5, 5, seed=0)
     left.axhline(ef.solve(graph, "MAR", "exact").marginals[12][1], color="black", lw=1, ls="--", label="exact")
-    for damping, colour in ((0.0, COLOURS[0]), (0.5, COLOURS[1])):
-        left.plot(beliefs_by_step(damping), color=colour, marker=".", ms=4, label=f"damping {damping:g}")
+    styles = styles_of(SOLVERS)
+    for damping, solver in ((0.0, "bp"), (0.5, "bp(damping=0.5)")):
+        colour, marker, _ = styles[solver]
+        left.plot(beliefs_by_step(damping), color=colour, marker=marker, ms=4, label=f"damping {damping:g}")
     left.set(xlabel="iterations", ylabel="probability of +1", ylim=(0, 1), title="one spin of the grid of `make demo`")
     left.legend()
-    for (solver, values), colour in zip(measured().items(), COLOURS, strict=True):
-        right.plot(STRENGTHS, values, color=colour, marker="o", ms=4, label=solver)
+    for solver, values in measured().items():
+        colour, marker, _ = styles[solver]
+        right.plot(STRENGTHS, values, color=colour, marker=marker, ms=5, label=solver)
     right.set(xlabel="strength of couplings", ylabel="mean KL", yscale="log", title="30 spin glasses of 8 x 8 each")
     right.grid(alpha=0.3)
     right.legend()

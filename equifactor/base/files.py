@@ -254,7 +254,7 @@ def _write_stdout(chunks: Iterable[str]) -> None:
         raise FormatError(f"<stdout>: cannot write: {reason(error)}.") from None
 
 
-def reason(error: OSError) -> str:
+def reason(error: OSError | ValueError) -> str:
     """Return why a file could not be read or written, in a few words."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
@@ -262,4 +262,4 @@ def reason(error: OSError) -> str:
         return "it is a directory"
     if isinstance(error, PermissionError):
         return "permission denied"
-    return (error.strerror or str(error) or type(error).__name__).lower()
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

@@ -169,6 +169,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `did you mean damping? ` for a message about an unknown word; empty text if no known word is close."""
     import difflib
 
+    if not isinstance(word, str):
+        return ""
     by_case = {name.casefold(): name for name in itertools.islice(known, _COMPARED_NAMES)}
     close = difflib.get_close_matches(word.casefold(), by_case, n=1)
     return f"did you mean {by_case[close[0]]}? " if close else ""

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING
 
-from equifactor.base.errors import OptionError
+from equifactor.base.errors import OptionError, brief
 from equifactor.base.optional_packages import needed
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ def check_device(device: str, function: str = "the torch engine") -> None:
     try:
         kind = torch.device(device).type
         index = torch.device(device).index
-    except RuntimeError:
-        raise OptionError(f"There is no device {device!r}. Use cpu, cuda or cuda:0.") from None
+    except (RuntimeError, TypeError, ValueError):
+        raise OptionError(f"There is no device {brief(device)}. Use cpu, cuda or cuda:0.") from None
     if kind == "cpu":
         return
     if kind != "cuda" or not torch.cuda.is_available():

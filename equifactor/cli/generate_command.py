@@ -70,7 +70,11 @@ _OUTPUT = Annotated[
 ]
 _FORMAT = Annotated[
     str | None,
-    typer.Option("--to", metavar="NAME", help="Format: uai, lg, fg, cnf, wcsp or cfn; default by suffix, or uai."),
+    typer.Option(
+        "--to",
+        metavar="NAME",
+        help="Format: uai, lg, fg, cnf, wcsp, cfn, or for a network bif, xmlbif, net, xdsl; default by suffix, or uai.",
+    ),
 ]
 
 

@@ -128,6 +128,8 @@ def _folder(folder: str | Path | None) -> Path:
         raise OptionError(
             f"No folder of models is given. Pass a folder or set {FOLDER}; `equifactor download FOLDER` fetches one."
         )
+    if not isinstance(given, (str, os.PathLike)):
+        raise OptionError(f"A folder of models must be a path, found {brief(given)}.")
     path = Path(given)
     try:
         path.stat()

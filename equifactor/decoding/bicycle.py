@@ -34,7 +34,7 @@ def bicycle_code(name: str, prior: float) -> ErrorModel:
     >>> ef.decoding.bicycle_code("bb72", 0.05)
     ErrorModel(72 errors, 36 detectors, 12 observables, 216 edges)
     """
-    if name not in BICYCLES:
+    if not isinstance(name, str) or name not in BICYCLES:
         raise OptionError(f"There is no bicycle code {name!r}; {choices(name, list(BICYCLES))}.")
     rows, columns, first, second = BICYCLES[name]
     a, b = _polynomial(rows, columns, first), _polynomial(rows, columns, second)

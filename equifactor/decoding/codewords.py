@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from equifactor.base.clock import Clock
-from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.progress import bar
 from equifactor.base.run_context import check_run
 from equifactor.decoding.decoder import answered, engine_of
@@ -21,7 +21,7 @@ from equifactor.decoding.methods import DecodingMethod, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore
 from equifactor.generators.argument_checks import real, whole
-from equifactor.generators.channel import BurstyChannel
+from equifactor.generators.channel import BurstyChannel, check_channel
 from equifactor.generators.ldpc import LdpcCode
 
 if TYPE_CHECKING:
@@ -226,10 +226,16 @@ def word_error_rates(
         progress: True for a bar on the terminal, or a function of (done, total, note).
     """
     whole("words", words, 1)
-    whole("first", first, 0)
+    whole("first", first, 0, 2**53)
     check_run(time_limit, seed, progress)
+    for name, given in (("channels", channels), ("methods", methods)):
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise OptionError(f"{name} must be a list, found {brief(given)}.")
+    if not isinstance(code, LdpcCode):
+        raise OptionError(f"word_error_rates needs an LdpcCode, found {brief(code)}.")
     decoders = [WordDecoder(code, method) for method in methods]
     for number, channel in enumerate(channels):
+        check_channel(channel)
         clock, totals = Clock(time_limit), [_Total() for _ in decoders]
         with bar(progress, "decoding") as report:
             for begin in range(first - first % _BATCH, first + words, _BATCH):

@@ -232,12 +232,12 @@ def answered(
 def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> DecodingEngine:
     """Return the engine of a device for a method."""
     if isinstance(method, OptimalDecoding):
-        if device != "cpu":
+        if str(device) != "cpu":
             raise OptionError("The method optimal runs on the CPU only. Use device='cpu', or method='relay'.")
         from equifactor.decoding.optimal_engine import OptimalEngine
 
         return OptimalEngine(problem, method)
-    if device != "cpu":
+    if str(device) != "cpu":
         from equifactor.decoding.gpu_engine import GpuEngine
 
         return GpuEngine(problem, method, device)

@@ -42,6 +42,8 @@ class ShotSampler:
 
     def sample_weighed(self, first: int, last: int) -> tuple[BoolArray, BoolArray, FloatArray]:
         """Return the same as `sample`, and the weights [n] of the errors that happened: sums of ln (1-p)/p."""
+        first = whole("first", first, 0, 2**53)
+        last = whole("last", last, first, first + 2**31)
         detectors = np.zeros((last - first, self.model.num_detectors), bool)
         observables = np.zeros((last - first, self.model.num_observables), bool)
         weights = np.zeros(last - first)

@@ -13,10 +13,9 @@ def read_array(name: str, given: Any) -> np.ndarray:
     """Return an array of numbers; raise `ModelError` if rows have different lengths or entries are not numbers."""
     try:
         array = np.asarray(given)
-    except (ValueError, TypeError):
-        raise ModelError(
-            f"{name} must be an array of numbers, found rows of different lengths: {brief(given)}."
-        ) from None
+    except Exception as error:  # a foreign object may raise any error when numpy asks it for numbers
+        ragged = "rows of different lengths: " if isinstance(error, ValueError) else ""
+        raise ModelError(f"{name} must be an array of numbers, found {ragged}{brief(given)}.") from None
     if array.dtype.kind not in "buif":
         raise ModelError(f"{name} must be an array of numbers, found {brief(given)}.")
     return array

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ClusterError, OptionError, brief
+from equifactor.base.run_context import check_run
 from equifactor.base.status import Task
 from equifactor.data import Instance, collection
 from equifactor.evaluation.jobs import MEMORY, Job, make_jobs
@@ -42,6 +44,7 @@ class RunOptions(TypedDict, total=False):
     progress: Progress | None
 
 
+@checks_types("processes", "cluster", "memory_limit", "reuse", "reference", "folder")
 def evaluate(
     instances: Sequence[Instance] | str | Path,
     task: str,
@@ -84,6 +87,12 @@ def evaluate(
         progress: a function that is called as `progress(done, total, note)`.
     """
     instances = _read_instances(instances)
+    for limit in (time_limit, reference_limit):
+        check_run(limit, seed, progress or False)
+    if processes < 1:
+        raise OptionError(f"The number of processes must be at least 1, found {processes}.")
+    if solvers is None:
+        raise OptionError("evaluate needs the text form of one solver or of several, found None.")
     solvers = [solvers] if isinstance(solvers, (str, Solver)) else solvers
     jobs = make_jobs(instances, task, solvers, time_limit, seed, memory_limit)
     asked = [] if reference == FILE else [reference]

@@ -49,10 +49,8 @@ class RowStore:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        except OSError as error:
-            raise FormatError(
-                f"{self.folder}: cannot write results to this folder: {error.strerror or error}."
-            ) from None
+        except (OSError, ValueError) as error:  # a ValueError is about a zero byte in the name
+            raise FormatError(f"{self.folder}: cannot write results to this folder: {reason(error)}.") from None
         try:
             for offset, row in read_rows(self.path):
                 self._note(offset, row.pop("key"), row)

@@ -41,7 +41,7 @@ class Worker:
         process = self._alive()
         start = time.perf_counter()
         killed = threading.Event()
-        limit = None if job.time_limit is None else 2 * job.time_limit + _GRACE
+        limit = None if job.time_limit is None else min(2 * job.time_limit + _GRACE, threading.TIMEOUT_MAX)
 
         def kill() -> None:
             killed.set()

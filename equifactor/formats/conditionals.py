@@ -54,7 +54,10 @@ def conditionals_of(graph: FactorGraph, what: str, *, noisy_or: bool = False) ->
     from equifactor.factors.dense_graph import with_tables
 
     if graph.observed is not None:
-        raise ModelError(f"{what} cannot hold evidence. Write the network as it was before it was conditioned.")
+        raise ModelError(
+            f"{what} cannot hold evidence. Write the network as it was before it was "
+            "conditioned, or generate it with --observed 0."
+        )
     graph = with_tables(graph, what, keep=[NoisyOr.number] if noisy_or else ())
     s = graph.structure
     families = families_of(graph, f"{what} holds a Bayesian network", "The formats .uai and .fg hold any factors.")

@@ -15,7 +15,7 @@ MAX_ENTRIES = 2**30
 
 def whole(name: str, value: object, low: int, high: float = math.inf, why: str = "") -> int:
     """Return the value if it is a whole number from `low` to `high`; `why` explains the upper limit in the error."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.timedelta64)) or value < low:
         raise OptionError(f"{name} must be a whole number of at least {low}, found {value!r}.")
     if value > high:
         raise OptionError(f"{name} must be at most {high:g}, found {value}. {why}")
@@ -33,7 +33,7 @@ def whole_range(name: str, value: object, low: int) -> tuple[int, int]:
     pair = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
     if len(pair) != 2:
         raise OptionError(f"{name} must be a whole number or a pair (low, high), found {value!r}.")
-    first, last = whole(name, pair[0], low), whole(name, pair[1], low)
+    first, last = (whole(name, number, low, 2**31) for number in pair)
     if first > last:
         raise OptionError(f"{name} must be a pair (low, high) with low <= high, found {value!r}.")
     return first, last
@@ -41,7 +41,7 @@ def whole_range(name: str, value: object, low: int) -> tuple[int, int]:
 
 def real(name: str, value: object, low: float = 0.0, high: float = math.inf) -> float:
     """Return the value if it is a finite number in [low, high]."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
     if not number or not math.isfinite(value) or not low <= value <= high:  # type: ignore[arg-type, operator]
         span = "a finite number" if math.isinf(low) else f"a number of at least {low:g}"
         span += "" if math.isinf(high) else f" and at most {high:g}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from equifactor.base.errors import OptionError, brief
 from equifactor.generators.argument_checks import choice, real
 
 if TYPE_CHECKING:
@@ -68,3 +69,9 @@ class BurstyChannel:
 
 def _log_normal(error: FloatArray, std: float) -> FloatArray:
     return -0.5 * (error / std) ** 2 - np.log(std * np.sqrt(2.0 * np.pi))
+
+
+def check_channel(channel: object) -> None:
+    """Raise `OptionError` unless words can be sent over this."""
+    if not (hasattr(channel, "transmit") and hasattr(channel, "log_likelihood")):
+        raise OptionError(f"Expected a channel such as BurstyChannel(snr_db=2.0), found {brief(channel)}.")

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
-from equifactor.base.errors import ModelError, OptionError
+from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.factors.parity import Parity
 from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, whole
 from equifactor.generators.building_blocks import one_or_many
-from equifactor.generators.channel import BurstyChannel, Decoder
+from equifactor.generators.channel import BurstyChannel, Decoder, check_channel
 from equifactor.generators.parity_checks import COLUMN_WEIGHT, matched_checks, null_space, regular_checks
 from equifactor.graph.factor_rows import FactorRows
 from equifactor.graph.structure import Structure
@@ -95,6 +95,12 @@ class LdpcCode:
     @classmethod
     def of_edges(cls, bit: IntArray, check: IntArray, n: int) -> LdpcCode:
         """Return the code over n bits with edges (bit [e], check [e]). Bits ascend, and every check needs an edge."""
+        bit, check = np.asarray(bit), np.asarray(check)
+        if bit.ndim != 1 or bit.shape != check.shape or bit.dtype.kind not in "iu" or check.dtype.kind not in "iu":
+            raise ModelError(
+                f"The edges of a code must be the bits [e] and the checks [e], found {brief(bit)} and {brief(check)}."
+            )
+        whole("n", n, int(bit.max(initial=-1)) + 1)
         code = cls.__new__(cls)
         code.bits = bit[np.argsort(check, kind="stable")]
         code.check_ptr = ptr_of(np.bincount(check))
@@ -126,7 +132,10 @@ class LdpcCode:
 
     def encode(self, messages: IntArray) -> IntArray:
         """Return the codewords [..., n] of messages [..., dimension] of zeros and ones."""
-        bits = np.asarray(messages)
+        try:
+            bits = np.asarray(messages)
+        except ValueError:  # rows of different lengths
+            bits = np.zeros(0, np.int64)
         if bits.shape[-1:] != (self.dimension,) or not np.isin(bits, (0, 1)).all():
             raise ModelError(
                 f"A message must have {self.dimension} bits, each 0 or 1; found an array of shape {bits.shape}."
@@ -227,6 +236,7 @@ def ldpc_transmissions(
     Learned decoders must be trained and tested on `random` words. Word i does not depend on `count`.
     """
     choice("codeword", codeword, ("zero", "random"))
+    check_channel(channel)
     num_words = number_of_graphs(count)
     code = LdpcCode.random(n, k, seed=seed)
     check_size(num_words * code.structure.num_entries)

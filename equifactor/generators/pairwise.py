@@ -92,7 +92,8 @@ def pairwise_field(
     neighbours = {"regular": degree, "complete": num_vars, "bipartite": num_vars // 2, "triangles": 6}[topology]
     check_size(n * num_vars * (cards[0] + neighbours * cards[0] ** 2 // 2))
     seed = whole("seed", seed, 0)
-    made = [_structure(num_vars, topology, degree, cards, np.random.default_rng([seed, k])) for k in range(structures)]
+    rngs = [np.random.default_rng([seed, k]) for k in range(min(n, structures))]
+    made = [_structure(num_vars, topology, degree, cards, rng) for rng in rngs]
     graphs = []
     for i in range(n):
         structure = made[i % structures]
@@ -128,9 +129,13 @@ def _pairs(num_vars: int, topology: Topology, degree: int, rng: np.random.Genera
 def _regular(num_vars: int, degree: int, rng: np.random.Generator) -> IntArray:
     """Return the pairs of a random regular graph: join ends at random, then swap ends until no bad pair is left.
 
-    A bad pair joins a variable to itself or repeats another pair. A swap keeps all degrees. At any density some swap
-    repairs a bad pair, so the loop ends. It takes O(E) swaps.
+    A bad pair joins a variable to itself or repeats another pair. A swap keeps all degrees. If 2 degree < num_vars,
+    some swap repairs a bad pair, so the loop ends after O(E) swaps. A denser graph is the complement of a sparse one.
     """
+    if 2 * degree >= num_vars:
+        absent = np.zeros((num_vars, num_vars), bool)
+        absent[tuple(_regular(num_vars, num_vars - 1 - degree, rng).T)] = True
+        return np.argwhere(np.triu(~absent, 1))
     ends = rng.permutation(np.repeat(np.arange(num_vars), degree)).reshape(-1, 2).tolist()
     count = Counter(frozenset(pair) for pair in ends)
 

@@ -79,7 +79,7 @@ def pedigree(
     num_founders = min(num_people, max(2, round(founders * num_people)))
     num_typed = round(typed * num_people)
     rng = np.random.default_rng(whole("seed", seed, 0))
-    shared = [] if structures is None else range(whole("structures", structures, 1))
+    shared = [] if structures is None else range(min(number_of_graphs(count), whole("structures", structures, 1)))
     made = [
         _Family(num_people, num_founders, num_typed, loci, alleles, np.random.default_rng([seed, k])) for k in shared
     ]

@@ -73,7 +73,7 @@ def random_graph(
     n = number_of_graphs(count)
     check_size(n * (num_vars * cards[0] + num_factors * cards[0] ** arities[0]))
     rng = np.random.default_rng(whole("seed", seed, 0))
-    shared = [] if structures is None else range(whole("structures", structures, 1))
+    shared = [] if structures is None else range(min(n, whole("structures", structures, 1)))
     made = [_structure(num_vars, num_factors, arities, cards, np.random.default_rng([seed, k])) for k in shared]
     graphs = []
     for i in range(n):

@@ -74,13 +74,13 @@ def random_network(
         whole_range("parents", parents, 0),
         whole_range("card", card, 1),
     )
-    reach = num_vars if window is None else whole("window", window, 1)
+    reach = num_vars if window is None else whole("window", window, 1, 2**31)
     sharpness, zeros = real("sharpness", sharpness), real("zeros", zeros, 0.0, 1.0)
     observed = real("observed", observed, 0.0, 1.0)
     n = number_of_graphs(count)
     check_size(n * num_vars * cards[0] ** (min(sizes[0], reach, num_vars - 1) + 1))
     rng = np.random.default_rng(whole("seed", seed, 0))
-    shared = [] if structures is None else range(whole("structures", structures, 1))
+    shared = [] if structures is None else range(min(n, whole("structures", structures, 1)))
     made = [_structure(num_vars, sizes, cards, reach, np.random.default_rng([seed, k])) for k in shared]
     graphs = []
     for i in range(n):

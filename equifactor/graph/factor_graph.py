@@ -376,6 +376,8 @@ def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
         raise ModelError(f"Expected a FactorGraph or several, found {found}. Convert it with from_{package}.")
     several = None if isinstance(graphs, FactorGraph) else inputs.as_list(graphs)
     several = [graphs] if several is None else several
+    if set(map(type, several)) == {FactorGraph}:
+        return several
     for graph in several:
         if not isinstance(graph, FactorGraph):
             hint = " Use read_graph to read a file." if isinstance(graph, str) else ""

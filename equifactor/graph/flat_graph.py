@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
-from equifactor.base.optional_packages import needed
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.torch_device import check_device
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.factor_rows import FactorRows
 from equifactor.graph.marginals import Marginals
@@ -164,8 +164,10 @@ class FlatGraph(Generic[Array]):
         `has_zeros` is kept when the tensor carries gradients or lives on a GPU, where a look would wait for the
         device. Potentials from a network are finite, and a graph compiled with zeros stays safe.
         """
-        if tuple(log_phi.shape) != (self.num_entries,):  # type: ignore[attr-defined]
-            raise ValueError(f"log_phi needs shape ({self.num_entries},), found {tuple(log_phi.shape)}.")  # type: ignore[attr-defined]
+        shape = getattr(log_phi, "shape", None)
+        if shape is None or tuple(shape) != (self.num_entries,):
+            found = brief(log_phi) if shape is None else tuple(shape)
+            raise ModelError(f"log_phi needs shape ({self.num_entries},), found {found}.")
         zeros = self.has_zeros
         if isinstance(log_phi, np.ndarray):
             zeros = bool(np.isneginf(log_phi).any())
@@ -181,8 +183,11 @@ class FlatGraph(Generic[Array]):
 
     def to(self, device: str = "cpu", dtype: str = "float64") -> FlatGraph[torch.Tensor]:
         """Return the same graph as torch tensors; potentials in `dtype`, indices in int64."""
-        needed("torch", "FlatGraph.to")
+        check_device(device, "FlatGraph.to")
         import torch
+
+        if not isinstance(getattr(torch, str(dtype), None), torch.dtype):
+            raise OptionError(f"There is no type of numbers {brief(dtype)}. Use float32 or float64.")
 
         def tensor(values: Any) -> torch.Tensor:
             # A copy: the numpy arrays are read-only, and torch expects memory that it may write to.

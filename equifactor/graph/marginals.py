@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph.reading.inputs import variable_number
 from equifactor.kernels.pointers import ptr_of
 from equifactor.show.text_tables import aligned, shown
@@ -39,9 +40,11 @@ class Marginals(Sequence["FloatArray"]):
     @classmethod
     def from_list(cls, vectors: Sequence[Sequence[float] | FloatArray]) -> Marginals:
         """Return marginals from one vector per variable."""
-        ptr = ptr_of([len(v) for v in vectors])
-        flat = np.concatenate([np.asarray(v, float) for v in vectors]) if len(vectors) else np.zeros(0)
-        return cls(flat, ptr)
+        try:
+            own = [np.array(v, float, ndmin=1) for v in vectors]
+            return cls(np.concatenate([np.zeros(0), *own]), ptr_of([len(v) for v in own]))
+        except (TypeError, ValueError):
+            raise ModelError(f"Marginals need a vector of numbers per variable, found {brief(vectors)}.") from None
 
     def __len__(self) -> int:
         return len(self.ptr) - 1
@@ -61,6 +64,13 @@ class Marginals(Sequence["FloatArray"]):
         if not 0 <= i < len(self):
             raise IndexError(f"variable {index} is out of range. There are {len(self)} variables.")
         return self.values[self.ptr[i] : self.ptr[i + 1]]
+
+    def __contains__(self, variable: object) -> bool:
+        """Return whether a variable has marginals, by name or number."""
+        try:
+            return len(self[variable]) > 0  # type: ignore[call-overload]
+        except (IndexError, ModelError):
+            return False
 
     def items(self) -> Iterator[tuple[int | str, FloatArray]]:
         """Yield each variable with its probabilities, by name or, without names, by number."""

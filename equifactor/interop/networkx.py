@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.optional_packages import needed
 from equifactor.base.options import choices
@@ -211,6 +212,7 @@ def _numbers(value: object, where: str) -> FloatArray:
 # ---- to networkx ------------------------------------------------------------------------------------------
 
 
+@checks_types("kind")
 def to_networkx(graph: FactorGraph, kind: str = "bipartite") -> Any:
     """Return a `networkx.Graph` with the whole model in its attributes, which `from_networkx` reads back.
 

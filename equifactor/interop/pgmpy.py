@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.optional_packages import needed
 from equifactor.base.options import choices
@@ -148,6 +149,7 @@ def _in_order(
 # ---- to pgmpy ---------------------------------------------------------------------------------------------
 
 
+@checks_types("kind")
 def to_pgmpy(graph: FactorGraph, kind: str) -> Any:
     """Return a pgmpy model with the same distribution.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.optional_packages import needed
 from equifactor.base.options import choices
@@ -60,6 +61,7 @@ def _table(tensor: Any) -> tuple[list[str], FloatArray]:
     return list(tensor.names), np.array(tensor.tolist(), np.float64).T
 
 
+@checks_types("kind")
 def to_pyagrum(graph: FactorGraph, kind: str) -> Any:
     """Return a pyAgrum model with the same distribution.
 

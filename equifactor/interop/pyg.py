@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.optional_packages import needed
 from equifactor.factors.dense_graph import with_tables
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _MAX_PADDED = 2**28  # Entries of all padded rows at most: 1 GiB of float32. Chosen by hand.
 
 
+@checks_types("tables")
 def to_pyg(graph: FactorGraph, *, tables: str = "padded", width: int | None = None, floor: float | None = -30.0) -> Any:
     """Return a `torch_geometric.data.HeteroData` of variables and factors with edges both ways; `Batch` joins many.
 

@@ -65,7 +65,7 @@ class Comparison:
 
     def __getitem__(self, title: str) -> Result:
         for row in self.rows:
-            if row.title == title:
+            if isinstance(title, str) and row.title == title:
                 if row.result is None:
                     raise SolveError(f"{title} has no result: {row.message}")
                 return row.result

@@ -5,6 +5,7 @@ On loops, messages and networks give numbers for a model whose zeros exclude eve
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from equifactor.base.status import Status
 from equifactor.graph.scores import batch_log_scores
-from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.estimate import Estimate, LazyEstimates, impossible
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
@@ -27,12 +28,14 @@ _UNPROVEN = (
 )
 
 
-def with_possibility(estimates: list[Estimate], graphs: list[FactorGraph], clock: Clock) -> list[Estimate]:
+def with_possibility(estimates: Sequence[Estimate], graphs: list[FactorGraph], clock: Clock) -> Sequence[Estimate]:
     """Return the estimates, with status `zero-probability` or advice where the answer may mean nothing.
 
     An answer is checked if its graph has zeros and neither a bound nor a sampler shows that some assignment is
     possible. The likeliest state of every variable often is one. Otherwise a small graph is decided by elimination.
     """
+    if isinstance(estimates, LazyEstimates):
+        return estimates
     doubtful = [n for n, (e, g) in enumerate(zip(estimates, graphs, strict=True)) if _is_doubtful(e, g)]
     decoded = [(graphs[n], _likeliest(m)) for n in doubtful if (m := estimates[n].marginals) is not None]
     scores = iter(batch_log_scores(*zip(*decoded, strict=True)) if decoded else ())

@@ -47,7 +47,8 @@ class Result(HasAnswers, Estimate):
     Bounds are on ln Z for MAR and PR, and on the best log score for MAP. Solvers that sample, or that a sampler checks,
     give the `standard_errors` of the marginals in the same form, and `log_z_error`, the standard error of ln Z. Bounds,
     errors and iterations are None if the solver does not provide them. `fe-net` predicts its `marginal_errors`, also in
-    this form: the largest error of a variable should be at most this number for 90 % of the variables.
+    this form: the largest error of a variable should be at most this number for 90 % of the variables. `auto` gives
+    `standard_errors` if a sampler ran, and otherwise `marginal_errors` if `fe-net` ran.
 
     `joint`, `factor_marginals`, `entropy` and `mutual_information` (docs/questions.md) are computed when they are
     first used, by the same solver.
@@ -68,7 +69,8 @@ class Result(HasAnswers, Estimate):
     def unjudged(self) -> bool:
         """Whether this is an estimate of ln Z without an error and without bounds."""
         known = self.log_z_error, self.lower_bound, self.upper_bound
-        asked = self.task is Task.PR and self.status is not Status.EXACT and hasattr(self, "log_z")
+        sure = self.status in (Status.EXACT, Status.ZERO_PROBABILITY)
+        asked = self.task is Task.PR and not sure and hasattr(self, "log_z")
         return asked and all(value is None for value in known)
 
     @property

@@ -27,9 +27,10 @@ from equifactor.questions.possible_answers import with_possibility
 from equifactor.questions.result import Result
 from equifactor.questions.samples import Samples
 from equifactor.questions.solve_settings import SolveSettings
-from equifactor.solving.estimate import Estimate
+from equifactor.questions.unread_result import unread_results
+from equifactor.solving.estimate import Estimate, LazyEstimates
 from equifactor.solving.registry import parse_solver, solver_names
-from equifactor.solving.running import estimates_of
+from equifactor.solving.running import estimates_of, without_kernels
 from equifactor.solving.solver import SolveContext, Solver
 
 if TYPE_CHECKING:
@@ -184,18 +185,26 @@ def solve(
     with clock.govern(), progress_bar(progress, label, time_limit) as report:
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         try:
-            estimates = estimates_of(method, graphs, wanted, context)
+            estimates: Sequence[Estimate] = estimates_of(method, graphs, wanted, context)
         except MemoryError:
             estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
         except NotCompiledError as error:  # before the solver began
-            estimates = [Estimate(status=Status.TIME_LIMIT, message=str(error)) for _ in graphs]
+            estimates = [without_kernels(error, context) for _ in graphs]
         if wanted is not Task.MAP:
             with contextlib.suppress(NotCompiledError):  # The answers stand, without what is known of possibility.
                 estimates = with_possibility(estimates, graphs, clock)
     share = clock.seconds / max(1, len(graphs))
     if clock.compiling > 0.0:
-        estimates = [_with_compile_time(estimate, clock) for estimate in estimates]
-    results = _results(estimates, graphs, task=wanted, solver=label, seconds=share, settings=how)
+        if isinstance(estimates, LazyEstimates):
+            estimates = estimates.map(lambda _, estimate: _with_compile_time(estimate, clock))
+        else:
+            estimates = [_with_compile_time(estimate, clock) for estimate in estimates]
+    common: dict[str, Any] = {"task": wanted, "solver": label, "seconds": share, "settings": how}
+    if isinstance(estimates, LazyEstimates):
+        own = estimates
+        results = unread_results(len(graphs), lambda n: _results([own[n]], [graphs[n]], **common)[0])
+    else:
+        results = _results(_without_nan(estimates), graphs, **common)
     if strict:
         for result in results:
             if not result.status.solved:
@@ -243,9 +252,8 @@ def _is_solver(text: object) -> bool:
     return found is not None and found[0] in solver_names()
 
 
-def _results(estimates: list[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:
+def _results(estimates: Sequence[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:
     """Return a result for each estimate, with its graph, its score and the fields that all of them share."""
-    estimates = _without_nan(estimates)
     found = [(g, e.assignment) for g, e in zip(graphs, estimates, strict=True) if e.assignment is not None]
     scores = iter(batch_log_scores(*zip(*found, strict=True)) if found else ())
     results = []
@@ -282,7 +290,7 @@ def _with_compile_time(estimate: Estimate, clock: Clock) -> Estimate:
     return replace(estimate, stats=stats, message=f"{estimate.message} {message}".strip())
 
 
-def _without_nan(estimates: list[Estimate]) -> list[Estimate]:
+def _without_nan(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Replace NaN by None and set the status to `non-finite`; all marginals of a batch are checked at once."""
     found = [e.marginals.values for e in estimates if e.marginals is not None]
     all_finite = not found or math.isfinite(np.concatenate(found).sum())

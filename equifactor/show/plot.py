@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, brief
 from equifactor.show.canvas import INK, axes_or_new, legend, matplotlib, on_spins, plain, spin_colours
 from equifactor.show.palette import styles_of
@@ -23,6 +24,7 @@ _SURE = 1.96  # standard deviations on either side of the mean that hold 95 % of
 _WRONG = 0.1  # absolute error of a marginal above which the variable gets a ring
 
 
+@checks_types("graph", "rows", "cols", "answers", "reference")
 def plot_grid(
     graph: FactorGraph,
     rows: int,
@@ -73,6 +75,7 @@ def plot_grid(
     return ax
 
 
+@checks_types("x", "y", "log_x")
 def plot_error_rates(
     curves: Mapping[str, Sequence[tuple[float, int, int]]],
     *,
@@ -143,7 +146,10 @@ def coupling(log_table: FloatArray) -> float:
 
 def _ones(marginals: Marginals) -> FloatArray:
     """Return the probability [V] that each variable is in state 1."""
-    return marginals.values.reshape(-1, 2)[:, 1]
+    values = getattr(marginals, "values", None)
+    if not isinstance(values, np.ndarray) or values.size % 2:
+        raise ModelError(f"plot_grid expects marginals of binary variables, found {brief(marginals)}.")
+    return values.reshape(-1, 2)[:, 1]
 
 
 def _panel(ax: Axes, graph: FactorGraph, at: FloatArray, p: FloatArray, exact: FloatArray) -> None:

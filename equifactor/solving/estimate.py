@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from equifactor.base.status import Status
 
@@ -40,6 +41,36 @@ class Estimate:
         new = cls.__new__(cls)
         vars(new).update(fields)  # fields that are left out have their defaults in the class
         return new
+
+
+class LazyEstimates(Sequence[Estimate]):
+    """The estimates of many graphs; each is made when somebody looks at it.
+
+    A solver returns them only if it has checked all answers of the batch: their numbers are finite, and it is known
+    that every graph has a possible assignment.
+    """
+
+    def __init__(self, count: int, make: Callable[[int], Estimate]) -> None:
+        self._count, self.make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, n: int) -> Estimate: ...
+    @overload
+    def __getitem__(self, n: slice) -> list[Estimate]: ...
+    def __getitem__(self, n: int | slice) -> Estimate | list[Estimate]:
+        if isinstance(n, slice):
+            return [self.make(k) for k in range(*n.indices(self._count))]
+        if not -self._count <= n < self._count:
+            raise IndexError(n)
+        return self.make(n % self._count)
+
+    def map(self, change: Callable[[int, Estimate], Estimate]) -> LazyEstimates:
+        """Return the estimates changed by a function of their number and themselves, when somebody looks."""
+        make = self.make
+        return LazyEstimates(self._count, lambda n: change(n, make(n)))
 
 
 def impossible() -> Estimate:

@@ -100,14 +100,14 @@ class Solver(ABC):
         return ""
 
     @abstractmethod
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Return one estimate per graph, over the original variables of the graph."""
 
 
 class GraphSolver(Solver):
     """A solver that works on one graph at a time."""
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Solve the graphs one after the other, with one clock for all."""
         answers = []
         for n, graph in enumerate(graphs):
@@ -171,7 +171,7 @@ class IterativeSolver(Solver, Generic[State]):
         """Return how many edges and table entries are iterated together: more would not fit near caches."""
         return BATCH_SIZE
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Compile the graphs in batches, iterate and finish."""
         from equifactor.solving.iteration import run_in_batches
 

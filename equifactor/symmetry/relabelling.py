@@ -11,6 +11,8 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.options import choices
+from equifactor.base.run_context import check_run
+from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.graph.marginals import Marginals
 from equifactor.kernels.pointers import place_in_row, ptr_of, row_of
 from equifactor.solving.solver import ALL_SYMMETRIES, Symmetry
@@ -76,8 +78,9 @@ class Relabelling:
     def random(cls, graph: FactorGraph, kinds: Collection[Symmetry] | Symmetry = KINDS, seed: int = 0) -> Relabelling:
         """Return a random relabelling of these kinds of symmetry. All relabellings of the kinds are equally likely."""
         wanted = check_kinds(kinds)
+        check_run(None, seed, False)
         rng = np.random.default_rng(seed)
-        r = cls.identity(graph)
+        r = cls.identity(as_graph(graph))
         drawn: dict[str, IntArray] = {}
         if "global" in wanted:
             drawn |= {"variables": rng.permutation(graph.num_vars), "factors": rng.permutation(graph.num_factors)}
@@ -97,7 +100,7 @@ class Relabelling:
                 np.array(given["factors"], np.int64),
                 _joined(scopes), _joined(states), ptr_of(list(map(len, scopes))), ptr_of(list(map(len, states))),
             )  # fmt: skip
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, IndexError, TypeError, ValueError):
             raise ModelError(
                 "A relabelling must have lists of whole numbers: variables, factors, scopes (a list per factor) and "
                 "states (a list per variable)."
@@ -117,6 +120,8 @@ class Relabelling:
     def compose(self, after: Relabelling) -> Relabelling:
         """Return this relabelling followed by `after`: `relabel(g, r.compose(s)) == relabel(relabel(g, r), s)`."""
         arity, card = self._new_sizes
+        if not isinstance(after, Relabelling):
+            raise ModelError(f"Expected a Relabelling, found {brief(after)}.")
         if not (np.array_equal(arity, np.diff(after.scope_ptr)) and np.array_equal(card, np.diff(after.state_ptr))):
             raise ModelError(
                 "These relabellings cannot be composed. The second relabelling must be for a graph with the "
@@ -166,7 +171,7 @@ class Relabelling:
 
     def marginals(self, marginals: Marginals) -> Marginals:
         """Return the marginals of the relabelled graph, given the marginals of the original graph."""
-        if not np.array_equal(marginals.ptr, self.state_ptr):
+        if not np.array_equal(getattr(marginals, "ptr", ()), self.state_ptr):
             raise ModelError("These marginals belong to a graph whose cardinalities are not those of the relabelling.")
         values = np.empty_like(marginals.values)
         values[self.state_places] = marginals.values
@@ -203,6 +208,8 @@ class Relabelling:
         """Return the same answer for the relabelled graph; ln Z, scores and bounds stay the same."""
         from equifactor.symmetry.relabelled_graph import relabel
 
+        if not isinstance(getattr(result, "graph", None), FactorGraph):
+            raise ModelError(f"Expected a Result, found {brief(result)}.")
         moved: dict[str, Any] = {**result.__getstate__(), "graph": relabel(result.graph, self)}
         if hasattr(result, "marginals"):
             moved["marginals"] = self.marginals(result.marginals)

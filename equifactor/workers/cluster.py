@@ -150,7 +150,10 @@ def _connected(address: str) -> Any:
 def _is_file(address: str) -> bool:
     """Return whether this is a scheduler file rather than an address; wait for a file that is not yet written."""
     path = Path(address)
-    if "://" in address or not (path.suffix == ".json" or path.is_file()):
+    try:
+        if "://" in address or not (path.suffix == ".json" or path.is_file()):
+            return False
+    except (OSError, ValueError):  # a name that no file can have
         return False
     deadline = time.monotonic() + _CONNECT_SECONDS
     while True:

@@ -13,10 +13,11 @@ def pairs(graph) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("num_vars", "degree"), [(4, 1), (10, 3), (9, 4), (30, 5), (8, 6), (6, 5), (200, 20), (50, 24), (100, 49), (30, 14)]
+    ("num_vars", "degree"),
+    [(4, 1), (4, 3), (10, 3), (9, 4), (30, 5), (8, 6), (6, 5), (200, 20), (50, 24), (100, 49), (30, 14)],
 )
 def test_regular_graphs_are_simple_and_regular(num_vars: int, degree: int) -> None:
-    for seed in range(3):
+    for seed in range(25 if num_vars == 4 else 3):
         found = pairs(pairwise_field(num_vars, degree=degree, seed=seed))
         assert (found[:, 0] < found[:, 1]).all()
         assert len(np.unique(found, axis=0)) == len(found)
@@ -69,6 +70,7 @@ def test_structures_are_shared_and_graphs_do_not_depend_on_the_count() -> None:
     assert drawn[0].structure is drawn[3].structure
     assert drawn[0].structure is not drawn[1].structure
     assert_same_graph(drawn[1], random_graph(8, 10, structures=3, count=2, seed=2)[1])
+    assert_same_graph(drawn[1], random_graph(8, 10, structures=10**15, count=2, seed=2)[1])  # only two are drawn
 
 
 @pytest.mark.parametrize(

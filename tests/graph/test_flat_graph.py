@@ -169,7 +169,7 @@ def test_potentials_are_replaceable() -> None:
     assert other.has_zeros is False
     for piece, table in zip(other.split(other.log_phi, "entries"), tables, strict=True):
         np.testing.assert_array_equal(piece, table)
-    with pytest.raises(ValueError, match="log_phi needs shape"):
+    with pytest.raises(ModelError, match="log_phi needs shape"):
         flat.with_log_phi(np.zeros(3))
 
 

@@ -71,6 +71,14 @@ class TestByName:
         np.testing.assert_allclose(marginals["grass"], marginals[1])
         assert len(marginals) == len(list(marginals)) == 2
         assert len(marginals[:1]) == 1
+        assert [key in marginals for key in ("rain", "grass", 1, "x", 2, None)] == [
+            True,
+            True,
+            True,
+            False,
+            False,
+            False,
+        ]
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(marginals))["rain"], marginals["rain"])
 
     def test_table_and_items_have_names(self, marginals: Marginals, ragged: Marginals) -> None:

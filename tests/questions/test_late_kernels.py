@@ -19,6 +19,11 @@ def _late(*args: Any, **settings: Any) -> NoReturn:
     raise NotCompiledError("some.kernel", 2.0, 0.5)
 
 
+def _interrupted(method: object, graphs: object, task: object, context: Any) -> NoReturn:
+    context.clock.interrupted = True
+    _late()
+
+
 def test_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("equifactor.questions.solve.with_possibility", _late)
     assert ef.solve(GRID, "PR", "exact").status is ef.Status.EXACT
@@ -26,6 +31,12 @@ def test_solve(monkeypatch: pytest.MonkeyPatch) -> None:
     got = ef.solve(GRID, "PR", "exact", time_limit=1.0)
     assert (got.status, got.answered) == (ef.Status.TIME_LIMIT, False)
     assert "some.kernel" in got.message
+    monkeypatch.setattr("equifactor.questions.solve.estimates_of", _interrupted)
+    got = ef.solve(GRID, "MAR", "exact", time_limit=1.0)
+    assert (got.status, got.message) == (
+        ef.Status.INTERRUPTED,
+        "The run was interrupted before the solver found marginals.",
+    )
 
 
 def test_sample(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,9 @@ def test_impossible_evidence_is_named() -> None:
     with pytest.raises(ef.SolveError, match=r'was for MAR, so it has no assignment\. Ask for task="MAP"'):
         result.states  # noqa: B018 (reading it is the test)
     assert not result.answered
+    impossible = ef.solve(GRAPH, "PR", evidence={"smoke": 1})
+    assert not impossible.unjudged  # Zero is proven, so ln Z has no error.
+    assert "not known" not in f"{impossible} {impossible.message}"
 
 
 def test_a_model_that_is_too_large_says_so() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import json
 import math
@@ -14,12 +15,13 @@ from types import FunctionType
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, ModelError, OptionError, SolveError, Status, solve
+from equifactor import FactorGraph, ModelError, OptionError, Result, SolveError, Status, solve
 from equifactor.base.clock import Clock, Compiling, TimeIsUp
 from equifactor.base.status import Task
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph.marginals import Marginals
 from equifactor.kernels.compile_costs import check_time
+from equifactor.questions.unread_result import UnreadResult
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import GraphSolver, IterativeSolver
 
@@ -213,6 +215,23 @@ def test_an_estimate_from_a_dictionary_is_the_same_estimate() -> None:
     assert pickle.loads(pickle.dumps(quick)).log_z == 1.5
     with pytest.raises(dataclasses.FrozenInstanceError):
         quick.log_z = 2.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("solver", ["exact", "auto"])
+def test_results_of_a_large_batch_are_made_when_they_are_read(solver: str) -> None:
+    graphs = ising_grid(4, 4, seed=0, count=70)
+    results, alone = solve(graphs, "MAR", solver), solve(graphs[7], "MAR", solver)
+    assert all(isinstance(result, Result) for result in results)
+    assert {type(result) for result in results} == {UnreadResult}
+    for one in (results[7], pickle.loads(pickle.dumps(results[7])), copy.copy(solve(graphs, "MAR", solver)[7])):
+        np.testing.assert_allclose(one.marginals.values, alone.marginals.values, atol=1e-12)
+        assert (one.status, one.message, one.graph.log_phi[0]) == (alone.status, alone.message, graphs[7].log_phi[0])
+        assert one.log_z == pytest.approx(alone.log_z, abs=1e-12)
+        assert type(one) is Result
+    assert repr(results[8]).startswith("Result(status=<Status.EXACT: 'exact'>, ")
+    assert not hasattr(results[9], "assignment")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        results[10].log_z = 2.0  # type: ignore[misc]
 
 
 def test_a_batch_gives_what_each_graph_gives_alone() -> None:

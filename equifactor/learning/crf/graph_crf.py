@@ -79,6 +79,7 @@ class CRF(CRFModule):
     _entries: Tensor  # the places of table entries among all log values
     _own: Tensor  # the log values of the graph
     _lowered: Tensor  # tables that replace structured factors
+    _image: tuple[int, int] | None = None  # rows and columns if unaries and states are shaped as images
 
     def __init__(
         self,
@@ -125,10 +126,11 @@ class CRF(CRFModule):
         self.register_buffer("_lowered", torch.from_numpy(lowered), persistent=False)
 
     @classmethod
-    def grid(cls, rows: int, columns: int, states: int, **options: object) -> CRF:
+    def grid(cls, rows: int, columns: int, states: int, *, image: bool = False, **options: object) -> CRF:
         """Return a CRF on a grid of pixels, with unaries [rows * columns, d], then pairs [E, d, d].
 
-        Horizontal pairs come first, row by row from left to right, then vertical pairs row by row.
+        Horizontal pairs come first, row by row from left to right, then vertical pairs row by row. With `image` unaries
+        and marginals are [*B, d, rows, columns] and states [*B, rows, columns], as in convolutional networks.
         """
         for name, given in (("rows", rows), ("columns", columns)):
             _check_count(name, given)
@@ -136,7 +138,9 @@ class CRF(CRFModule):
         pixel = np.arange(rows * columns).reshape(rows, columns)
         across = np.stack((pixel[:, :-1].ravel(), pixel[:, 1:].ravel()), 1)
         down = np.stack((pixel[:-1].ravel(), pixel[1:].ravel()), 1)
-        return cls.pairs(rows * columns, np.concatenate((across, down)).tolist(), states, **options)
+        crf = cls.pairs(rows * columns, np.concatenate((across, down)).tolist(), states, **options)
+        crf._image = (rows, columns) if image else None
+        return crf
 
     @classmethod
     def pairs(cls, variables: int, edges: Iterable[tuple[int, int]], states: int, **options: object) -> CRF:
@@ -169,14 +173,18 @@ class CRF(CRFModule):
 
     def log_likelihood(self, *potentials: Tensor, states: Tensor) -> Tensor:
         """Return ln p(states) [*B] for states [*B, V]: the log score minus ln Z or the Bethe estimate of ln Z."""
-        log_phi, batch = joined(self.blocks, potentials)
+        log_phi, batch = self._joined(potentials)
         log_z = self._sums(log_phi)[0].reshape(batch)
         return self.log_score(*potentials, states=states) - finite(log_z)
 
     def log_score(self, *potentials: Tensor, states: Tensor) -> Tensor:
         """Return the log score [*B] of assignments [*B, V]: the sum of their potentials."""
-        log_phi, batch = joined(self.blocks, potentials)
+        log_phi, batch = self._joined(potentials)
         num_vars = self.graph.num_vars
+        if self._image is not None:
+            if states.shape[-2:] != self._image:
+                raise ModelError(f"states must have shape [.., {_sizes(self._image)}], found {[*states.shape]}.")
+            states = states.flatten(-2)
         if states.shape[-1:] != (num_vars,):
             raise ModelError(f"states must have shape [.., {num_vars}], one per variable, found {[*states.shape]}.")
         whole = common_shape(batch, states.shape[:-1])
@@ -204,13 +212,16 @@ class CRF(CRFModule):
 
     def infer(self, *potentials: Tensor) -> CRFAnswer:
         """Return ln Z, marginals and factor marginals together, and whether they are exact."""
-        log_phi, batch = joined(self.blocks, potentials)
+        log_phi, batch = self._joined(potentials)
         log_z, states, entries, change = self._sums(log_phi)
         shape = (len(log_phi), self.graph.num_vars * self._width)
         wide = states.new_zeros(shape).index_copy(1, self._place, states)
+        marginals = wide.reshape(*batch, self.graph.num_vars, self._width)
+        if self._image is not None:
+            marginals = marginals.mT.reshape(*batch, self._width, *self._image)
         return CRFAnswer(
             log_z.reshape(batch),
-            wide.reshape(*batch, self.graph.num_vars, self._width),
+            marginals,
             apart(self.blocks, entries, batch),
             self.engine == "exact",
             None if change is None else change.reshape(batch),
@@ -224,7 +235,7 @@ class CRF(CRFModule):
         `time_limit` seconds for the whole batch, and the assignment may not be optimal. `solve(graph, "MAP", solver)`
         also returns a bound.
         """
-        log_phi, batch = joined(self.blocks, potentials)
+        log_phi, batch = self._joined(potentials)
         if isinstance(self._summation, PlanEngine) and not self._others:
             states = self._summation.batch.best(working(log_phi).T.contiguous())[1].T
         else:
@@ -234,12 +245,26 @@ class CRF(CRFModule):
             impossible = np.zeros(self.graph.num_vars, np.int64)  # If no assignment is possible, all are equally good.
             best = [getattr(result, "assignment", impossible) for result in found]
             states = torch.as_tensor(np.array(best), device=log_phi.device)
-        return states.reshape(*batch, self.graph.num_vars)
+        return states.reshape(*batch, *(self._image or (self.graph.num_vars,)))
 
     def extra_repr(self) -> str:
         """Return the text that `print` shows."""
         blocks = ", ".join(map(str, self.blocks)) or "none"
+        if self._image is not None:
+            blocks = blocks.replace(str(self.blocks[0]), f"[{_sizes((self._width, *self._image))}]", 1)
         return f"{self.graph.num_vars} variables, potentials {blocks}, {_words(self._summation)}"
+
+    def _joined(self, potentials: tuple[Tensor, ...]) -> tuple[Tensor, torch.Size]:
+        """Return potentials as rows [B, T], and the leading axes; unaries of an image have their states first."""
+        if self._image is not None and potentials and isinstance(potentials[0], Tensor):
+            wanted = (self._width, *self._image)
+            if potentials[0].shape[-3:] != wanted:
+                raise ModelError(
+                    f"Tensor 0 of the potentials must have shape [.., {_sizes(wanted)}] (image=True), found "
+                    f"{[*potentials[0].shape]}."
+                )
+            potentials = (potentials[0].flatten(-2).movedim(-2, -1), *potentials[1:])
+        return joined(self.blocks, potentials)
 
     def _all_values(self, log_phi: Tensor) -> Tensor:
         """Return the log values [B, T] of all factors: tables from `log_phi`, structured factors from the graph."""
@@ -255,6 +280,10 @@ class CRF(CRFModule):
             log_phi = torch.cat((log_phi, self._lowered.to(log_phi).expand(len(log_phi), -1)), 1)
         log_z, states, entries = plan_sums(self._summation, log_phi)
         return log_z, states[:, : len(self._place)], entries[:, : len(self._entries)], None
+
+
+def _sizes(shape: tuple[int, ...]) -> str:
+    return ", ".join(map(str, shape))
 
 
 def _check_states(states: Tensor, card: Tensor) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from equifactor.base.errors import FormatError, ModelError, brief
+from equifactor.base.errors import FormatError, ModelError, OptionError, brief
+from equifactor.base.files import reason
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,14 +39,16 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
 
         An incomplete last line is ignored, so that the log of a running training can be read.
         """
+        if not isinstance(path, (str, Path)):
+            raise OptionError(f"The log of a training must be a path, found {brief(path)}.")
         file = Path(path)
         file = file.with_suffix(".jsonl") if file.suffix == ".safetensors" else file
         try:
             text = file.read_text(encoding="utf-8")
-        except OSError as error:
-            raise FormatError(f"{file}: {(error.strerror or str(error)).lower()}") from None
         except UnicodeDecodeError:
             raise FormatError(f"{file}: expected the log of a training run, found a file that is not text.") from None
+        except (OSError, ValueError) as error:  # a ValueError is about a zero byte in the name
+            raise FormatError(f"{file}: {reason(error)}") from None
         records = []
         for number, line in enumerate(text.splitlines(keepends=True), 1):
             if not line.endswith("\n"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import NoOrder
 from equifactor.solvers.learned.best_assignments import is_better
 from equifactor.solvers.messages.bp import BeliefPropagation
-from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solving.estimate import Estimate, LazyEstimates, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import SolveContext, Solver
 
@@ -77,16 +77,14 @@ class Auto(Solver):
     cores: int = option(1, "threads for marginals and ln Z if exact does not fit", low=1, high=1024)
     gap: float = option(1e-7, "relative gap between bound and score that counts as optimal", low=0.0)
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Plan once for neighbours that share a structure. Graphs that exact refuses go to the other solvers."""
         answers: list[Estimate] = []
         rest: list[int] = []  # The graphs for the other solvers; `answers` has placeholders for them.
         reasons: list[Refusal] = []
         forms = table_forms(graphs, task)
         start = 0
-        for stop in range(1, len(graphs) + 1):
-            if stop < len(graphs) and _alike(forms[start], forms[stop]):
-                continue
+        for stop in _ends(forms):
             part = replace(context, clock=context.clock.part(_EXACT_LIMIT))
             try:
                 found = self._exact(graphs[start:stop], forms[start:stop], task, part)
@@ -94,6 +92,8 @@ class Auto(Solver):
                 found = [Refusal("the kernels of exact are not compiled, and compiling them would take too long")] * (
                     stop - start
                 )
+            if isinstance(found, LazyEstimates) and len(found) == len(graphs):
+                return found
             for n, answer in enumerate(found):
                 if isinstance(answer, Refusal):
                     rest.append(start + n)
@@ -330,22 +330,32 @@ def _score(form: LoweredGraph, estimate: Estimate) -> float:
     return -math.inf if estimate.assignment is None else float(form.original.log_score(estimate.assignment))
 
 
-def _alike(form: LoweredGraph | Refusal, other: LoweredGraph | Refusal) -> bool:
-    """Return whether the dense tables of two graphs have the same structure."""
-    from equifactor.solvers.elimination.exact_batch import same_structure
+def _ends(forms: Sequence[LoweredGraph | Refusal]) -> Iterator[int]:
+    """Yield where each group of neighbours whose dense tables have the same structure ends."""
+    from equifactor.solvers.elimination.exact_batch import all_same_structure, same_structure
 
-    if isinstance(form, Refusal) or isinstance(other, Refusal):
-        return False
-    return same_structure(form.graph, other.graph)
+    tables = [None if isinstance(form, Refusal) else form.graph for form in forms]
+    start = 0
+    for stop in range(len(forms) if all_same_structure(tables) else 1, len(forms) + 1):
+        if stop < len(forms):
+            one, other = tables[start], tables[stop]
+            if one is not None and other is not None and same_structure(one, other):
+                continue
+        yield stop
+        start = stop
 
 
-def _back(estimates: Sequence[Estimate], forms: Sequence[LoweredGraph]) -> list[Estimate]:
+def _back(estimates: Sequence[Estimate], forms: Sequence[LoweredGraph]) -> Sequence[Estimate]:
     """Return the estimates over the variables of the original graphs."""
+    if isinstance(estimates, LazyEstimates):
+        return estimates.map(lambda n, estimate: forms[n].estimate(estimate))
     return [form.estimate(estimate) for form, estimate in zip(forms, estimates, strict=True)]
 
 
-def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> list[Estimate | Refusal]:
+def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> Sequence[Estimate | Refusal]:
     """Return exact answers. For a graph whose run was cut short, return a refusal, so that others answer it."""
+    if isinstance(estimates, LazyEstimates):
+        return estimates.map(lambda _, estimate: _say(estimate, solver, why))
     stopped = (Status.TIME_LIMIT, Status.INTERRUPTED)
     refusal = Refusal(f"{solver.name} was stopped before it finished")
     return [refusal if e.status in stopped else _say(e, solver, why) for e in estimates]

@@ -298,7 +298,7 @@ class SumLadder:
         ran = f"Solvers run: {', '.join(run)}." if run else ""
         if unready:
             seconds = seconds_to_compile(*unready)
-            ran += f" Not run, because their kernels were not compiled: {', '.join(sorted(unready))}."
+            ran += f" Not run, because their kernels were not ready in time: {', '.join(sorted(unready))}."
             if seconds >= 1.0:  # Some may have been compiled since.
                 ran += f" Compiling them takes about {seconds:.0f} s; `equifactor doctor --warm` compiles all kernels."
         message = " ".join(filter(None, (error, added, ran.strip(), estimate.message)))

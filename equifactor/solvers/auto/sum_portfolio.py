@@ -140,7 +140,7 @@ def _bp(bp: BeliefPropagation, graphs: Sequence[FactorGraph], task: Task, contex
 def _run(solver: Solver, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Return the answers of a solver; their status is `time-limit` if its kernels cannot be compiled in time."""
     try:
-        return solver.run(graphs, task, context)
+        return [*solver.run(graphs, task, context)]
     except NotCompiledError as error:
         return [Estimate(status=Status.TIME_LIMIT, message=str(error)) for _ in graphs]
 

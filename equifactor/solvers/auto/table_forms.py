@@ -55,10 +55,10 @@ def run_any_kind(solver: Solver, graphs: Sequence[FactorGraph], task: Task, cont
         ModelError: if dense tables are needed and would be too large.
     """
     if all(map(solver.takes_kinds_of, graphs)):
-        return solver.run(graphs, task, context)
+        return [*solver.run(graphs, task, context)]
     from equifactor.solving.running import estimates_of
 
-    return estimates_of(solver, list(graphs), task, context)
+    return [*estimates_of(solver, list(graphs), task, context)]
 
 
 def completed(form: LoweredGraph, assignment: IntArray, context: SolveContext) -> IntArray | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, brief
 from equifactor.graph import FactorGraph, FlatGraph, compile
 
@@ -82,6 +83,7 @@ def _tensor_bound(flat: FlatGraph[Tensor], messages: Tensor) -> Tensor:
     return bound
 
 
+@checks_types("passes")
 def tighten(
     graph: FactorGraph | Sequence[FactorGraph] | FlatGraph[np.ndarray], messages: FloatArray, passes: int = 10
 ) -> tuple[FloatArray, FloatArray]:

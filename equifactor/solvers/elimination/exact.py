@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,19 @@ from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.kernels.readiness import plain_is_better, uses_kernels
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
-from equifactor.solvers.elimination.exact_batch import batch_sums, numba_sums, plan_structure, same_structure
+from equifactor.solvers.elimination.exact_batch import (
+    all_same_structure,
+    batch_sums,
+    numba_sums,
+    plan_structure,
+    same_structure,
+)
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import NoOrder, Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
-from equifactor.solving.estimate import Estimate, impossible
+from equifactor.solvers.elimination.side_by_side import runs_together
+from equifactor.solving.estimate import Estimate, LazyEstimates, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
 
+_MANY = 64  # Graphs whose answers are made one by one, when somebody looks. Chosen by hand.
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
 
 
@@ -40,11 +49,14 @@ class Exact(GraphSolver):
     memory_limit: float = option(4.0, "GiB of tables", low=0.0)
     tries: int = option(256, "most elimination orders to try", low=1)
 
-    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Plan neighbouring graphs of one structure once and run them as a batch; run others one by one."""
         answers: list[Estimate] = []
         for group in _groups(graphs):
-            answers += self._run_group(group, task, context)
+            found = self._run_group(group, task, context)
+            if len(group) == len(graphs):
+                return found
+            answers += found
             if len(graphs) > 1:
                 context.report(len(answers), len(graphs))
         return answers
@@ -87,31 +99,38 @@ class Exact(GraphSolver):
         sums = sum_out(steps.program, log_phi, context.clock, marginals=task is Task.MAR, report=context.report)
         return _stopped(steps, context) if sums is None else _sums(reduced, steps, sums)
 
-    def _run_group(self, group: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    def _run_group(self, group: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         steps = (
             plan_structure(group[0], self.memory_limit, task) if len(group) > 1 and not context.clock.stopped else None
         )
         # A graph with zeros of its own may fit where the common plan does not, so each graph is planned by itself.
         if steps is None or self._refusal(steps, task, context) is not None:
             return [self.run_one(graph, task, context) for graph in group]
-        if task is Task.MAP or (context.device == "cpu" and _is_plain(steps, task, len(group))):
+        together = context.device != "cpu" or runs_together(steps, len(group))
+        if task is Task.MAP or (not together and _is_plain(steps, task, len(group))):
             return [self.run_plan(graph, steps, task, context) for graph in group]
         return self._run_batch(group, steps, task, context)
 
     def _run_batch(
         self, group: Sequence[FactorGraph], steps: Plan, task: Task, context: SolveContext
-    ) -> list[Estimate]:
-        answers: list[Estimate] = []
-        for p, log_z in batch_sums(
-            group, steps, marginals=task is Task.MAR, device=context.device, dtype=context.dtype,
-            memory_limit=self.memory_limit, clock=context.clock,
-        ):  # fmt: skip
-            first = len(answers)
-            for n in range(len(log_z)):
-                row = p[n] if task is Task.MAR else None
-                reduced = steps.reduced.applied_to(group[first + n])
-                answers.append(_sums(reduced, steps, Sums(float(log_z[n]), row)))
-        return answers + [_stopped(steps, context) for _ in range(len(group) - len(answers))]
+    ) -> Sequence[Estimate]:
+        parts = list(
+            batch_sums(
+                group, steps, marginals=task is Task.MAR, device=context.device, dtype=context.dtype,
+                memory_limit=self.memory_limit, clock=context.clock,
+            )
+        )  # fmt: skip
+        if not parts:
+            return [_stopped(steps, context) for _ in group]
+        p, log_z = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+        def make(n: int) -> Estimate:
+            row = p[n] if task is Task.MAR else None
+            return _sums(steps.reduced.applied_to(group[n]), steps, Sums(float(log_z[n]), row))
+
+        if len(log_z) == len(group) >= _MANY and math.isfinite(log_z.sum()) and math.isfinite(p.sum()):
+            return LazyEstimates(len(group), make)
+        return [make(n) if n < len(log_z) else _stopped(steps, context) for n in range(len(group))]
 
     def _refusal(self, steps: Plan, task: Task, context: SolveContext) -> Estimate | None:
         if context.clock.stopped or (isinstance(steps.found, NoOrder) and steps.found.out_of_work):
@@ -153,6 +172,9 @@ def _run_plain(reduced: ReducedGraph, steps: Plan, task: Task, context: SolveCon
 
 
 def _groups(graphs: Sequence[FactorGraph]) -> Iterator[Sequence[FactorGraph]]:
+    if all_same_structure(graphs):
+        yield graphs
+        return
     start = 0
     for stop in range(1, len(graphs) + 1):
         if stop == len(graphs) or not same_structure(graphs[start], graphs[stop]):

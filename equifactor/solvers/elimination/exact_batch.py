@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.program import read_only
+from equifactor.solvers.elimination.side_by_side import SideBySide, runs_together
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
@@ -83,6 +85,16 @@ def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
     )
 
 
+def all_same_structure(graphs: Sequence[FactorGraph | None]) -> bool:
+    """Return whether all graphs share one structure, and nothing is observed or the same array says what is.
+
+    It is a quick check: False where `same_structure` has to compare observations.
+    """
+    if not all(graphs):
+        return False
+    return all(len(set(map(id, map(attrgetter(name), graphs)))) == 1 for name in ("structure", "observed"))
+
+
 def plan_structure(graph: FactorGraph, memory_limit: float | None = None, task: Task = Task.MAR) -> Plan:
     """Return a plan that holds for any tables over the graph's structure: it does not rely on zeros."""
     return plan(without_observed(graph), memory_limit=memory_limit, task=task)
@@ -111,6 +123,13 @@ def batch_sums(
                 return
             yield engine.sums(_tables(graphs[n : n + size], steps), device, dtype)
         return
+    if runs_together(steps, len(graphs)):
+        together = SideBySide(steps)
+        for n in range(0, len(graphs), together.chunk):
+            if clock.stopped:
+                return
+            yield _sums_together(_tables(graphs[n : n + together.chunk], steps), steps, together, marginals)
+        return
     size = max(1, int(min(_CHUNK_WORK / max(1.0, steps.entries), _CHUNK_ENTRIES / max(1, len(graphs[0].log_phi)))))
     for n in range(0, len(graphs), size):
         if clock.stopped:
@@ -120,7 +139,21 @@ def batch_sums(
 
 def _tables(graphs: Sequence[FactorGraph], steps: Plan) -> FloatArray:
     """Return tables [n, t]; `Exact` also runs single graphs on a GPU, along plans that rely on their zeros."""
-    return np.stack([steps.reduced.applied_to(g).graph.log_phi for g in graphs])
+    reduced = steps.reduced
+    # A graph that shares the structure keeps its tables: a reduction of several graphs leaves out observed variables.
+    tables = [reduced.graph.log_phi if g is reduced.original else g.log_phi for g in graphs]
+    return np.concatenate(tables).reshape(len(graphs), reduced.graph.structure.num_entries)
+
+
+def _sums_together(
+    log_phi: FloatArray, steps: Plan, together: SideBySide, marginals: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Return what `numba_sums` returns, computed side by side where the ranges of the tables allow it."""
+    with np.errstate(all="ignore"):
+        p, log_z, fits = together.sums(np.array(log_phi.T, order="C"), marginals)
+    if not fits.all():
+        p[~fits], log_z[~fits] = numba_sums(log_phi[~fits], steps, marginals)
+    return p, log_z
 
 
 def numba_sums(log_phi: FloatArray, steps: Plan, marginals: bool) -> tuple[FloatArray, FloatArray]:

@@ -323,10 +323,15 @@ def _check_arguments(graph: object, memory_limit: object, tries: object, seed: o
         as_graph(graph)
     if memory_limit is not None and not (isinstance(memory_limit, Real) and float(memory_limit) >= 0):
         raise OptionError(f"memory_limit must be a number of GiB of at least 0, found {brief(memory_limit)}.")
-    if tries is not None and not (isinstance(tries, Integral) and int(tries) >= 1):
+    if tries is not None and not _is_whole(tries, 1):
         raise OptionError(f"tries must be a whole number of at least 1, found {brief(tries)}.")
-    if not isinstance(seed, Integral) or not 0 <= int(seed) < 2**63:
+    if not _is_whole(seed, 0, 2**63):
         raise OptionError(f"The seed must be a whole number from 0 to 2^63 - 1, found {brief(seed)}.")
+
+
+def _is_whole(value: object, low: int, high: float = math.inf) -> bool:
+    # NumPy counts a time span as a whole number.
+    return isinstance(value, Integral) and not isinstance(value, np.timedelta64) and low <= int(value) < high
 
 
 def _read_task(task: Task | str) -> Task:

@@ -117,7 +117,7 @@ def run_members(
             break
         own = replace(context, clock=context.clock.part(1.0 / (1 + len(members) - n)), progress=None)
         try:
-            found.append((str(member), member.run(graphs, Task.MAP, own)))
+            found.append((str(member), [*member.run(graphs, Task.MAP, own)]))
         except NotCompiledError:
             continue
     return found

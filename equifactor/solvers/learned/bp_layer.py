@@ -7,12 +7,16 @@ flat = ef.solvers.compile(graphs).to(device, dtype)  # The structure is compiled
 answer = ef.beliefs(flat, log_phi)  # log_phi [T] comes from any network, in flat order.
 loss = (answer.log_z - ef.learned.log_scores(flat.with_log_phi(log_phi), labels)).mean()
 loss.backward()
+
+layer = ef.learned.BPLayer(graph)  # The same as a module, for one structure.
+answer = layer(tables)  # tables [B, T] in the order of the graph's own tables
 ```
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -24,6 +28,7 @@ from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.typing import Semiring
 from equifactor.factors import tensors
+from equifactor.graph import FactorGraph, compile
 from equifactor.graph.kinds import kind_class
 from equifactor.kernels.segments import (
     finite,
@@ -39,21 +44,21 @@ Gradient = Literal["unrolled", "implicit"]
 
 
 class Beliefs(NamedTuple):
-    """What `beliefs` returns; everything but the last two carries a gradient."""
+    """What `beliefs` returns; everything but the last two carries a gradient. `*B` are the axes of a batch."""
 
-    log_probabilities: Float[Tensor, " X"]  # The log belief of every variable state, -inf where impossible.
-    log_factors: Float[Tensor, " T"]  # The log belief of every table entry, or other log value, in flat order.
-    log_z: Float[Tensor, " G"]  # The Bethe ln Z; for `max` the log score of the best assignment.
-    change: Float[Tensor, " G"]  # The largest change of a message in the last step, in probability.
+    log_probabilities: Float[Tensor, "*B X"]  # The log belief of every variable state, -inf where impossible.
+    log_factors: Float[Tensor, "*B T"]  # The log belief of every table entry, or other log value, ordered as `log_phi`.
+    log_z: Float[Tensor, "*B G"]  # The Bethe ln Z; for `max` the log score of the best assignment.
+    change: Float[Tensor, "*B G"]  # The largest change of a message in the last step, in probability.
     iterations: int
 
     @property
-    def probabilities(self) -> Float[Tensor, " X"]:
+    def probabilities(self) -> Float[Tensor, "*B X"]:
         """The marginals. For a cross-entropy use `log_probabilities`, which is more precise."""
         return self.log_probabilities.exp()
 
     @property
-    def factors(self) -> Float[Tensor, " T"]:
+    def factors(self) -> Float[Tensor, "*B T"]:
         """The joint marginals of the variables of each factor.
 
         For structured factors, the derivative of ln Z with respect to each of their log values. This is the probability
@@ -68,7 +73,7 @@ class Beliefs(NamedTuple):
 @checks_types("damping", "iterations", "tolerance")
 def beliefs(
     flat: Flat,
-    log_phi: Float[Tensor, " T"],
+    log_phi: Float[Tensor, "*B T"],
     *,
     damping: float = 0.5,
     iterations: int = 50,
@@ -80,8 +85,9 @@ def beliefs(
 
     Args:
         flat: structure of one graph or a batch, `compile(graphs).to(device, dtype)`; its own potentials are not used.
-        log_phi: potentials in flat order, `-inf` for true zeros; for structured factors their log values.
-            `tables[torch.tensor(flat.entry_order)]` puts tables in the graphs' own order into flat order.
+        log_phi: potentials in flat order, `-inf` for true zeros; for structured factors their log values. Leading axes
+            are a batch of potentials for the same structure, and the answers have them too.
+            `tables[.., torch.tensor(flat.entry_order)]` puts tables in the graphs' own order into flat order.
         damping: share of the old log message that is kept.
         iterations: number of steps; on a tree with damping 0, the diameter of the tree suffices for exact answers.
         tolerance: `implicit` stops when no message changes by more, in probability.
@@ -98,6 +104,12 @@ def beliefs(
     first derivatives only, and wrong ones where BP did not settle: check `change`.
     """
     _check(flat, log_phi, damping, iterations, tolerance, semiring, gradient)
+    if log_phi.ndim > 1:
+        copies = _Copies(flat, log_phi.shape[:-1])
+        settings: dict[str, Any] = {"tolerance": tolerance, "semiring": semiring, "gradient": gradient}
+        return copies.apart(
+            beliefs(copies.flat, copies.joined(log_phi), damping=damping, iterations=iterations, **settings)
+        )
     flat = replace(flat.with_log_phi(log_phi), has_zeros=_has_zeros(log_phi) or flat.has_zeros)
     wiring = wire(flat, semiring)
     keep = log_phi.new_full((), damping)
@@ -121,6 +133,99 @@ def beliefs(
     # Damping hides part of the change. The change of an undamped step is larger by this factor.
     return Beliefs(log_b_v, log_factors, _log_z(flat, seen_by_log_z, semiring), change / (1.0 - damping), done)
 
+
+class BPLayer(torch.nn.Module):
+    """`beliefs` as a module for one structure, on the device and in the precision of the potentials.
+
+    Potentials and `log_factors` are in the order of the graphs' own tables, so no index of the compiled graph is
+    needed. `ef.CRF(graph, engine="bp")` takes one tensor for each block of tables instead.
+
+    Args:
+        graphs: the structure, one graph or several; its own potentials are not used.
+        options: those of `beliefs`, such as `damping`.
+
+    Examples:
+        >>> import torch, equifactor as ef
+        >>> layer = ef.learned.BPLayer(ef.generators.ising_grid(3, 3), iterations=20)
+        >>> answer = layer(torch.zeros(5, 66))  # 9 tables of 2 entries, then 12 tables of 4
+        >>> answer.probabilities.shape, answer.log_z.shape
+        (torch.Size([5, 18]), torch.Size([5, 1]))
+    """
+
+    order: Tensor  # [T] the place of each flat entry in the graphs' own tables
+    place: Tensor  # [T] the place of each entry of these tables among the flat entries
+
+    def __init__(self, graphs: FactorGraph | Sequence[FactorGraph], **options: Any) -> None:
+        super().__init__()
+        self._compiled = compile(graphs)
+        self._moved: dict[tuple[torch.device, torch.dtype], Flat] = {}
+        self.options = options
+        order = torch.tensor(self._compiled.entry_order)
+        self.register_buffer("order", order, persistent=False)
+        self.register_buffer("place", torch.argsort(order), persistent=False)
+
+    def forward(self, log_phi: Float[Tensor, "*B T"]) -> Beliefs:
+        """Return the beliefs of potentials [*B, T], which follow the graphs' own tables."""
+        flat = self._flat(log_phi)
+        _check_shape(flat, log_phi)
+        in_order = log_phi.index_select(-1, self.order.to(log_phi.device))
+        answer = beliefs(flat, in_order, **self.options)
+        return answer._replace(log_factors=answer.log_factors.index_select(-1, self.place.to(log_phi.device)))
+
+    def _flat(self, like: Tensor) -> Flat:
+        if not isinstance(like, Tensor) or not like.is_floating_point():
+            raise ModelError(f"log_phi must be a tensor of floating-point numbers, found {brief(like)}.")
+        key = like.device, like.dtype
+        if key not in self._moved:
+            self._moved[key] = self._compiled.to(str(like.device), str(like.dtype).removeprefix("torch."))
+        return self._moved[key]
+
+    def extra_repr(self) -> str:
+        """Return the text that `print` shows."""
+        return ", ".join([repr(self._compiled), *(f"{name}={value!r}" for name, value in self.options.items())])
+
+
+class _Copies:
+    """Copies of one structure as a larger batch, and the order of their numbers in it."""
+
+    def __init__(self, flat: Flat, batch: torch.Size) -> None:
+        self.batch, self.count = batch, math.prod(batch)
+        kept = flat.cache.setdefault("copies", {})
+        if self.count not in kept:
+            while len(kept) >= _KEPT:
+                kept.pop(next(iter(kept)))
+            kept[self.count] = self._made(flat)
+        self.flat, self._order, self._back = kept[self.count]
+        # The structure is kept, and potentials are not: `flat` may have got others since.
+
+    def _made(self, flat: Flat) -> tuple[Flat, Tensor, Tensor]:
+        """Return the batch, and the places [B T] of its entries among those of the copies, and the reverse."""
+        device, dtype = flat.log_phi.device, str(flat.log_phi.dtype).removeprefix("torch.")
+        larger = compile(flat.graphs * self.count).to(str(device), dtype)
+        copy = flat.num_entries * torch.arange(self.count, device=device)[:, None]
+        blocks = [g.entries for g in flat.groups] + [g.entries for g in flat.structured]
+        # The factors of a group lie copy after copy, so each block of the batch is that of every copy in turn.
+        places = [(copy + torch.arange(b.start, b.stop, device=device)).reshape(-1) for b in blocks]
+        order = torch.cat(places) if places else copy.new_zeros(0)
+        return larger, order, torch.argsort(order)
+
+    def joined(self, log_phi: Tensor) -> Tensor:
+        """Return potentials [*B, T] in the order of the larger batch."""
+        return log_phi.reshape(-1).index_select(0, self._order)
+
+    def apart(self, answer: Beliefs) -> Beliefs:
+        """Return the answer of the larger batch with the axes of the batch."""
+
+        def rows(values: Tensor) -> Tensor:
+            return values.reshape(*self.batch, len(values) // max(1, self.count))
+
+        factors = rows(answer.log_factors.index_select(0, self._back))
+        return Beliefs(
+            rows(answer.log_probabilities), factors, rows(answer.log_z), rows(answer.change), answer.iterations
+        )
+
+
+_KEPT = 4  # The number of compiled batches that are kept: full and last batches of training and of validation.
 
 # ---- the iteration --------------------------------------------------------------------------------------
 
@@ -235,6 +340,14 @@ def _has_zeros(log_phi: Tensor) -> bool:
     return bool(low == -math.inf)
 
 
+def _check_shape(flat: Flat, log_phi: Any) -> None:
+    if not isinstance(log_phi, Tensor) or log_phi.shape[-1:] != flat.log_phi.shape or not math.prod(log_phi.shape[:-1]):
+        found = f"shape {tuple(log_phi.shape)}" if isinstance(log_phi, Tensor) else type(log_phi).__name__
+        raise ModelError(
+            f"log_phi must be a tensor of shape [.., {flat.num_entries}], one number per table entry; found {found}."
+        )
+
+
 def _check(
     flat: Flat, log_phi: Any, damping: float, iterations: int, tolerance: float, semiring: str, gradient: str
 ) -> None:
@@ -243,11 +356,7 @@ def _check(
         raise ModelError(
             f"beliefs needs a compiled graph of torch tensors and found {found}. Pass compile(graphs).to(device)."
         )
-    if not isinstance(log_phi, Tensor) or log_phi.shape != flat.log_phi.shape:
-        found = f"shape {tuple(log_phi.shape)}" if isinstance(log_phi, Tensor) else type(log_phi).__name__
-        raise ModelError(
-            f"log_phi must be a tensor of shape ({flat.num_entries},), one number per table entry; found {found}."
-        )
+    _check_shape(flat, log_phi)
     if log_phi.device != flat.log_phi.device or not log_phi.is_floating_point():
         raise ModelError(
             f"log_phi must be floating point and on the device of the graph, {flat.log_phi.device}; "

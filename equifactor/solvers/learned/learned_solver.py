@@ -226,7 +226,7 @@ class NeuralSolver(IterativeSolver["Run"]):
 
     def _run_in_memory(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         try:
-            return super().run(graphs, task, context)
+            return [*super().run(graphs, task, context)]
         except (MemoryError, RuntimeError) as error:  # The error of torch is a RuntimeError.
             words = ("allocate memory", "out of memory")
             if not isinstance(error, MemoryError) and not any(w in str(error).lower() for w in words):

@@ -62,7 +62,7 @@ def within_trust(
     runs: list[list[Estimate]] = []
     for solver in (bp, damped, loops):
         try:
-            runs.append(solver.run([graphs[n] for n in chosen], task, quiet))
+            runs.append([*solver.run([graphs[n] for n in chosen], task, quiet)])
         except NotCompiledError:
             return found
     together = [(n, [*(run[k] for run in runs), own[n]]) for k, n in enumerate(chosen)]

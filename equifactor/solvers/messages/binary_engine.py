@@ -37,6 +37,8 @@ def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
 class BinaryEngine:
     """The log ratios of all pair messages: slot 0 of every factor, then slot 1."""
 
+    name = "numba"
+
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat = flat
         self.settings = settings

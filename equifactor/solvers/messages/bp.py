@@ -43,7 +43,9 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
 
     damping: float = option(0.0, "share of the old log message that is kept", low=0.0, below=1.0)
     schedule: Schedule = option("parallel", "order of the updates; residual takes the largest change first")
-    engine: Literal["auto", "numba", "torch"] = option("auto", "numba or NumPy on the CPU in float64, torch otherwise")
+    engine: Literal["auto", "numba", "torch"] = option(
+        "auto", "numba or NumPy on the CPU in float64, otherwise torch, with Triton on a GPU"
+    )
     decode: Literal["argmax", "sequential"] = option(
         "argmax", "MAP: the best state of each variable alone, or of whole factors in turn"
     )
@@ -98,7 +100,7 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         vanished = _vanished(flat, state, answers.probabilities) if task is not Task.MAP else [0] * flat.num_graphs
         endings = zip(ending.status, ending.iterations, ending.residual.tolist(), vanished, strict=True)
         for fields, (status, iterations, change, lost) in zip(found, endings, strict=True):
-            fields.update(status=status, iterations=iterations, stats={"change": change})
+            fields.update(status=status, iterations=iterations, stats={"change": change, "engine": state.name})
             if lost:
                 fields["stats"]["vanished"] = lost
                 fields["message"] = f"{status.advice} {lost} state{'s' * (lost > 1)} {_VANISHED}"

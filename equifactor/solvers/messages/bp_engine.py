@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from equifactor.base.torch_device import check_device
 from equifactor.kernels.readiness import plain_is_better, uses_kernels
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class BpPart(NamedTuple):
 
 class BpEngine(Protocol):
     """The messages of one batch and the updates that improve them."""
+
+    name: str  # What runs the updates: numba, numpy, torch or triton.
 
     def sweep(self, count: int) -> FloatArray:
         """Update every message `count` times, at least once; return the largest undamped change [G] of the last one."""
@@ -103,6 +106,12 @@ def new_engine(
         from equifactor.solvers.messages.numba_engine import NumbaEngine
 
         return NumbaEngine(flat, settings)
+    check_device(context.device, "bp on the torch engine")
     from equifactor.solvers.messages.torch_engine import TorchEngine
 
+    if name == "auto":
+        from equifactor.solvers.messages import fused_engine
+
+        if fused_engine.applies_to(flat, settings, context):
+            return fused_engine.FusedEngine(flat, settings, context)
     return TorchEngine(flat, settings, context)

@@ -41,6 +41,8 @@ def _numbers(flat: FlatGraph[np.ndarray], group: StructuredGroup) -> FloatArray 
 class LiteralEngine:
     """Log ratios of all messages of checks and clauses, block by block, by strips of factors and slot by slot."""
 
+    name = "numba"
+
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat = flat
         self.settings = settings

@@ -28,6 +28,8 @@ _NO_WEIGHT = np.zeros(0)  # every message counts once
 class NumbaEngine:
     """Messages in the flat order of the FlatGraph, updated in place."""
 
+    name = "numba"
+
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat = flat
         self.settings = settings

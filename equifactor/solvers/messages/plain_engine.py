@@ -71,6 +71,8 @@ def plain_bp_seconds(flat: FlatGraph[np.ndarray], iterations: int) -> float:
 class PlainEngine:
     """The engine of the parallel schedule, sum or max semiring. Messages are in the order of the blocks."""
 
+    name = "numpy"
+
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
         self.flat, self.settings = flat, settings
         self.is_max = settings.semiring == "max"

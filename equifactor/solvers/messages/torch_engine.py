@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class TorchEngine:
     """The engine of the parallel schedule on torch, sum or max semiring."""
 
+    name = "torch"
+
     def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings, context: SolveContext) -> None:
         check_device(context.device, "bp on the torch engine")
         if settings.schedule != "parallel":
@@ -63,7 +65,7 @@ class TorchEngine:
 
     def put(self, graphs: IntArray, part: BpPart) -> None:
         """Set the messages of some graphs."""
-        self.msg_fv = self.msg_fv.index_copy(0, self._rows(graphs), part.messages)
+        self.msg_fv.index_copy_(0, self._rows(graphs), part.messages)
 
     def _rows(self, graphs: IntArray) -> Tensor:
         """Return the edge states of some graphs, on the device."""
@@ -84,11 +86,16 @@ class TorchEngine:
         log_b_v = tensors.variable_log_beliefs(self.flat, self.msg_fv)
         # The bound must hold for the given model, not for its tables rounded to single precision.
         exact = replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.msg_fv.device))
-        # For factors of a thousand variables, single precision leaves no digits after the point of ln Z.
-        wide = exact if self.flat.structured else self.flat
+        log_z = bound = np.full(self.flat.num_graphs, np.nan)
+        if self.settings.semiring == "max":
+            bound = upper_bound_of(exact, self.msg_fv.double()).cpu().numpy()
+        else:
+            # For factors of a thousand variables, single precision leaves no digits after the point of ln Z.
+            wide = exact if self.flat.structured else self.flat
+            log_z = tensors.bethe_log_z(wide, self.msg_fv.to(wide.log_phi.dtype)).double().cpu().numpy()
         return BpAnswers(
             probabilities=tensors.probabilities(self.flat, log_b_v).double().cpu().numpy(),
             states=tensors.max_states(self.flat, log_b_v).cpu().numpy(),
-            log_z=tensors.bethe_log_z(wide, self.msg_fv.to(wide.log_phi.dtype)).double().cpu().numpy(),
-            upper_bound=upper_bound_of(exact, self.msg_fv.double()).cpu().numpy(),
+            log_z=log_z,
+            upper_bound=bound,
         )

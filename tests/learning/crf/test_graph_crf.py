@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,6 +122,23 @@ def test_factors_of_other_kinds_stay(engine: str) -> None:
     np.testing.assert_allclose(answer.marginals.numpy().ravel(), want.marginals.values, atol=1e-5)
     states = crf.map(*potentials, solver="brute")
     assert crf.log_score(*potentials, states=states).item() == pytest.approx(best.log_score)
+
+
+@pytest.mark.parametrize("engine", ["exact", "bp"])
+def test_images(engine: Any) -> None:
+    crf, image = CRF.grid(2, 4, 3, engine=engine), CRF.grid(2, 4, 3, image=True, engine=engine)
+    assert "potentials [3, 2, 4], [10, 3, 3]" in str(image)
+    scores, pair = draw(5, 3, 2, 4), draw(5, 10, 3, 3, seed=2)
+    unary, states = scores.reshape(5, 3, 8).mT, scores.argmax(1)
+    torch.testing.assert_close(
+        image.log_likelihood(scores, pair, states=states), crf.log_likelihood(unary, pair, states=states.flatten(1))
+    )
+    torch.testing.assert_close(image.marginals(scores, pair), crf.marginals(unary, pair).mT.reshape(5, 3, 2, 4))
+    assert torch.equal(image.map(scores[0], pair[0]), crf.map(unary[0], pair[0]).reshape(2, 4))
+    with pytest.raises(ModelError, match=r"must have shape \[.., 3, 2, 4\] \(image=True\), found \[5, 8, 3\]"):
+        image.log_z(unary, pair)
+    with pytest.raises(ModelError, match=r"states must have shape \[.., 2, 4\], found \[5, 8\]"):
+        image.log_score(scores, pair, states=states.flatten(1))
 
 
 def test_belief_propagation_takes_over_and_says_so() -> None:

@@ -35,7 +35,7 @@ def test_marginals_come_from_the_sampler_that_is_compiled_the_soonest(monkeypatc
     allow(monkeypatch, "gibbs")
     found = solve(GRAPH, "MAR", AUTO)
     assert [text.split()[0] for text in found.stats["ladder"]][-1] == "gibbs"
-    assert "Not run, because their kernels were not compiled: blocks, conditioning, regions." in found.message
+    assert "Not run, because their kernels were not ready in time: blocks, conditioning, regions." in found.message
     assert found.standard_errors is not None
     assert error(AUTO) < 0.5 * error("bp(damping=0.5)")
 

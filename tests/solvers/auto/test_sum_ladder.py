@@ -173,7 +173,7 @@ def test_a_run_that_was_cut_off_is_not_listed_as_run() -> None:
     ladder.unready += ["regions", "blocks", "mini-buckets", "conditioning"]
     message = ladder._described(replace(found, log_z=2.0, log_z_error=0.1), "blocks", "").message
     assert "Solvers run: mini-buckets 2 s, blocks 3 s." in message
-    assert "were not compiled: conditioning, regions." in message
+    assert "were not ready in time: conditioning, regions." in message
 
 
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])

@@ -11,6 +11,7 @@ from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import compile
 from equifactor.solvers.elimination import exact_batch as batch
 from equifactor.solvers.elimination.exact_batch import batch_sums, exact_marginals, plan_structure
+from equifactor.solvers.elimination.side_by_side import runs_together
 
 
 def potentials(seed: int, zeros: float = 0.0):
@@ -35,6 +36,22 @@ def test_batch_equals_single_runs(seed: int, zeros: float):
             continue
         assert log_z[n] == pytest.approx(alone.log_z, abs=1e-9)
         np.testing.assert_allclose(p[n], alone.marginals.values, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_graphs_side_by_side_equal_graphs_one_after_another(seed: int, monkeypatch: pytest.MonkeyPatch):
+    """In NumPy, side by side. Three graphs have ranges that need the kernels, two of which have no assignment."""
+    graphs = [*potentials(seed), *potentials(seed, 0.1)]
+    s = graphs[0].structure
+    impossible = np.full(s.num_entries, -np.inf)
+    graphs += [graphs[0].with_potentials(t, log=True) for t in (500.0 * graphs[1].log_phi, impossible, impossible)]
+    steps = plan_structure(graphs[0])
+    assert runs_together(steps, len(graphs))
+    got = next(batch_sums(graphs, steps))
+    monkeypatch.setattr(batch, "runs_together", lambda *_: False)
+    want = next(batch_sums(graphs, steps))
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
 
 
 @pytest.mark.parametrize("zeros", [0.0, 0.15])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 import re
 from typing import Any
 
@@ -12,10 +13,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from equifactor import FactorGraph, ModelError, OptionError, beliefs, solve
+from equifactor import FactorGraph, ModelError, OptionError, Parity, beliefs, solve
 from equifactor.factors import tensors
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.learned import BPLayer
 from equifactor.solvers import compile
 from equifactor.testing import contract_graphs
 
@@ -101,6 +103,39 @@ def test_max_gives_the_best_score_on_trees_and_its_entries_as_gradient(gradient:
     picked = flat.split(gradient_found, "entries")[0]
     assert (picked.numpy() * graph.log_phi).sum().item() == pytest.approx(exact.log_score, abs=1e-12)
     assert sorted(set(picked.round(decimals=12).tolist())) == [0.0, 1.0]
+
+
+@gradients
+def test_a_batch_of_potentials_of_one_structure(gradient: Any) -> None:
+    graphs = [LOOPY[2], FactorGraph([2, 2, 3], [([0, 1], Parity(log_values=(0.3, -0.4))), ([1, 2], np.ones((2, 3)))])]
+    flat = compile(graphs).to()
+    theta = torch.randn(2, 3, flat.num_entries, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    log_phi = torch.where(possible(flat), theta, -torch.inf).requires_grad_()
+    whole = beliefs(flat, log_phi, iterations=8, gradient=gradient, tolerance=0.0)
+    (slope,) = torch.autograd.grad(whole.log_probabilities.exp().square().sum() + whole.log_z.sum(), log_phi)
+    layer = BPLayer(graphs, iterations=8, gradient=gradient, tolerance=0.0)
+    own_order = layer(log_phi[..., layer.place])
+    assert whole.log_z.shape == (2, 3, 2)
+    for i, j in itertools.product(range(2), range(3)):
+        row = log_phi[i, j].detach().requires_grad_()
+        one = beliefs(flat, row, iterations=8, gradient=gradient, tolerance=0.0)
+        for field in ("probabilities", "factors", "log_z", "change"):
+            torch.testing.assert_close(getattr(whole, field)[i, j], getattr(one, field))
+        torch.testing.assert_close(own_order.factors[i, j, layer.order], one.factors)
+        (want,) = torch.autograd.grad(one.log_probabilities.exp().square().sum() + one.log_z.sum(), row)
+        torch.testing.assert_close(slope[i, j], want)
+
+
+def test_the_module_follows_the_potentials() -> None:
+    layer = BPLayer(LOOPY[0], iterations=5)
+    assert "9 free variables" in str(layer)
+    assert "iterations=5" in str(layer)
+    zeros = torch.zeros(4, 66)
+    assert layer.double()(zeros).log_z.dtype == torch.float32
+    assert layer(zeros.double()).log_z == pytest.approx(9 * math.log(2))
+    for wrong in (zeros[:, 1:], zeros[:0], zeros.long()):
+        with pytest.raises(ModelError, match="log_phi must be a tensor of"):
+            inspect.unwrap(BPLayer.forward)(layer, wrong)
 
 
 # ---- gradients ------------------------------------------------------------------------------------------
@@ -295,7 +330,7 @@ def test_inputs_are_checked() -> None:
     flat = compiled.to()
     with pytest.raises(ModelError, match=r"numpy arrays\. Pass compile\(graphs\)\.to\(device\)"):
         unchecked(compiled, flat.log_phi)
-    with pytest.raises(ModelError, match=r"shape \(\d+,\), one number per table entry; found shape \(3,\)"):
+    with pytest.raises(ModelError, match=r"shape \[.., \d+\], one number per table entry; found shape \(3,\)"):
         unchecked(flat, torch.zeros(3))
     with pytest.raises(ModelError, match="one number per table entry; found ndarray"):
         unchecked(flat, compiled.log_phi)

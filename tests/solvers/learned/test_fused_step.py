@@ -1,10 +1,8 @@
 """The fused kernels of FE-Net compute what the torch path computes, forward and backward."""
 
-import importlib.util
-import os
-
 import pytest
 import torch
+from triton_interpreter import needs_gpu, needs_interpreter, needs_triton, whole_numbers  # noqa: F401
 
 import equifactor as ef
 from equifactor.base.torch_device import SWITCH
@@ -14,9 +12,6 @@ from equifactor.solvers.learned.fused.fused_trial import kernels_work
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.wiring import wire
 
-needs_triton = pytest.mark.skipif(
-    importlib.util.find_spec("triton") is None, reason="Triton, which the fused kernels need, is not installed."
-)
 _FORWARD, _BACKWARD = 1e-5, 1e-4  # Largest difference of values, and of gradients relative to the largest gradient.
 
 
@@ -67,18 +62,17 @@ CASES = {
 
 
 @needs_triton
+@needs_interpreter
 @pytest.mark.parametrize("case", CASES)
 def test_interpreter_agrees_with_torch(case, monkeypatch):
     """Run the kernels in Triton's interpreter, which needs no GPU."""
-    if os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("The interpreter of Triton runs only if TRITON_INTERPRET=1 is set before Triton is imported.")
     graphs, settings = CASES[case]
     compare(graphs, monkeypatch, "cpu", **settings)
 
 
 @needs_triton
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="There is no NVIDIA GPU.")
+@needs_gpu
 @pytest.mark.parametrize("case", CASES)
 def test_gpu_agrees_with_torch(case, monkeypatch):
     """Run the compiled kernels, with products as precise as float32 in both paths."""

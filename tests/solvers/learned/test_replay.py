@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from equifactor import generators
+from equifactor import ModelError, generators
 from equifactor.solvers import compile
 from equifactor.solvers.learned.network import build
 from equifactor.solvers.learned.replay import Replay
@@ -24,5 +24,5 @@ def test_other_potentials_and_zeros_that_were_not_there_before() -> None:
             wanted = network(flat.with_log_phi(log_phi))[-1]
         torch.testing.assert_close(replay(log_phi), wanted)
         assert not torch.isnan(wanted).any()
-    with pytest.raises(ValueError, match="log_phi needs shape"):
+    with pytest.raises(ModelError, match="log_phi needs shape"):
         replay(other[:-1])
