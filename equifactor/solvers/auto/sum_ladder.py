@@ -168,14 +168,12 @@ class SumLadder:
             return
         if self.task is Task.PR:
             yield self._step(WeightedMiniBuckets(memory_limit=self._tables), _BOUND_SHARE)
-        # With zeros and little time no sampler follows them, and regions have all of it.
-        follows = not self._has_zeros or self.budget.worth_starting(self._cover, 1.0 - _REGION_SHARE)
-        regions = Regions(memory_limit=self._tables, check=0.0)
+        regions = Regions(memory_limit=self._tables, check=0.0)  # The sampler below judges it.
         # Where BP has no fixed point and single-variable sampling is stuck, blocks gain more from the time.
         looked = next((a for a in self.answers if a.solver.name == "gibbs"), None)
         rugged = looked is not None and looked.is_apart and self.budget.worth_starting(self._cover)
         if not rugged or is_settled(self.answers):
-            found = yield self._step(regions, _REGION_SHARE if follows else 1.0, least=self._first_region)
+            found = yield self._step(regions, _REGION_SHARE, least=self._first_region)
             if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
                 return
         sampled = yield from self._sampling()
@@ -183,31 +181,37 @@ class SumLadder:
             yield self._step(regions, 1.0)  # The sampler had too little time, or found nothing to start from.
 
     def _sampling(self) -> Generator[Step[LadderAnswer], LadderAnswer | Refusal, LadderAnswer | None]:
-        """Offer two samplers in turn, and the better one for the rest of the time; return its answer.
+        """Offer single-variable sampling, and a sampler for the rest of the time; return its answer.
 
-        The better one has the smaller product of its squared error and its time.
+        That is blocks, if there is time to choose them, unless single-variable sampling has mixed and a first run of
+        blocks has a larger product of its squared error and its time.
         """
         from equifactor.solvers.sampling.gibbs import Gibbs
 
         gibbs: Solver = Gibbs(samples=_MOST_DRAWS)
-        blocks = self._sampler()
+        better = blocks = self._sampler()
         tried = next((a for a in self.answers if a.solver.name == Gibbs.name), None)
+        short = not self.budget.worth_starting(self._cover)
         if tried is None and self.task is Task.MAR:
-            short = not self.budget.worth_starting(self._least_gibbs, _LOOK_SHARE)
-            found = yield self._step(gibbs, 1.0 if short else _LOOK_SHARE, least=self._least_gibbs)
+            all_of_it = short and not self.budget.worth_starting(self._least_gibbs, _LOOK_SHARE)
+            found = yield self._step(gibbs, 1.0 if all_of_it else _LOOK_SHARE, least=self._least_gibbs)
             tried = None if isinstance(found, Refusal) else found
-            if short and tried is not None:
+            if all_of_it:
                 return tried
-        if tried is None or tried.is_empty:
-            found = yield self._step(blocks, 1.0, least=self._cover)
-            return None if isinstance(found, Refusal) else found
-        found = yield self._step(blocks, _TRIAL_SHARE, least=self._cover)
-        if isinstance(found, Refusal):
-            better = blocks if tried.is_apart and self.budget.worth_starting(self._cover) else gibbs
-        else:
-            better = blocks if found.merit < tried.merit else gibbs
-        longer = yield self._step(better, 1.0, least=self._least_gibbs, compile_share=LAST_COMPILE_SHARE, stream=1)
-        return tried if isinstance(longer, Refusal) else longer
+        if tried is not None and not tried.is_empty:
+            if short:
+                if tried.is_stuck and self._has_zeros:
+                    return None
+                better = gibbs
+            elif not tried.is_stuck:
+                found = yield self._step(blocks, _TRIAL_SHARE, least=self._cover)
+                if isinstance(found, LadderAnswer) and tried.merit < found.merit:
+                    better = gibbs
+                    # ln Z of a short run has too small an error.
+                    self.answers[-1] = replace(found, estimate=replace(found.estimate, log_z=None, log_z_error=None))
+        least = self._least_gibbs if better is gibbs else self._cover
+        found = yield self._step(better, 1.0, least=least, compile_share=LAST_COMPILE_SHARE, stream=1)
+        return tried if isinstance(found, Refusal) else found
 
     def look(self) -> None:
         """Sample single variables for a small part of the time, if that shows something: a model has no zeros then."""
