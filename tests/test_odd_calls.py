@@ -115,10 +115,22 @@ def test_an_odd_call_is_one_sentence(call: Callable[[], object]) -> None:
     assert 10 < len(str(error.value)) < 1600
 
 
+def _zeros(*shape: int) -> list[Any]:
+    return [__import__("torch").zeros(*shape)]
+
+
 @pytest.mark.parametrize(
     "call",
     [
         lambda: ef.ChainCRF(HUGE),
+        lambda: ef.ChainCRF(True),
+        lambda: ef.CRF.pairs(2, [(0, 1)], 2).log_z(None, np.zeros((1, 2, 2))),
+        lambda: ef.CRF.pairs(2, [], 2)(*_zeros(2, 2), states=None),
+        lambda: ef.CRF.pairs(2, [], 2)(*_zeros(3, 2, 2), states=_zeros(4, 2)[0].long()),
+        lambda: ef.ChainCRF(2).k_best(*_zeros(1, 3, 2), HUGE),
+        lambda: ef.train("fe-nbp", [GRAPH] * 4, start="y" * 5000),
+        lambda: ef.train("fe-nbp", [GRAPH] * 4, seed=-1),
+        lambda: ef.decoding.train_memories(MODEL),
         lambda: ef.ChainCRF(3, boundaries=np.zeros(2)),
         lambda: ef.CRF.grid(None, 2, 2),
         lambda: ef.CRF.grid(2, 2, -1),

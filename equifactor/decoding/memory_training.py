@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from equifactor.base.clock import Clock
-from equifactor.base.errors import OptionError
+from equifactor.base.errors import OptionError, brief
 from equifactor.base.options import check_options, option
 from equifactor.base.progress import bar
 from equifactor.decoding.decoder import Decoder
@@ -81,6 +81,11 @@ def train_memories(
         time_limit: in seconds.
         progress: True for a bar on the terminal, or a function of (done, total, note).
     """
+    for given, kind in ((method, LearnedMemoryDecoding), (settings, MemoryTraining)):
+        if given is not None and not isinstance(given, kind):
+            raise OptionError(f"train_memories needs a {kind.__name__}, found {brief(given)}.")
+    if not isinstance(models, (list, tuple)):
+        raise OptionError(f"train_memories needs a list of codes, found {brief(models)}.")
     settings = settings or MemoryTraining()
     method = dataclasses.replace(method or LearnedMemoryDecoding(), legs=settings.legs, solutions=1, osd="none")
     if not models:

@@ -64,12 +64,7 @@ class ChainCRF(CRFModule):
 
     def __init__(self, num_states: int, *, boundaries: bool = True) -> None:
         super().__init__()
-        if not isinstance(num_states, (int, np.integer)) or num_states < 1:
-            raise OptionError(
-                f"The number of states of a chain must be a whole number of at least 1, found {brief(num_states)}."
-            )
-        if num_states > MOST_STATES:
-            raise OptionError(f"The number of states of a chain must be at most {MOST_STATES}, found {num_states}.")
+        check_count("The number of states of a chain", num_states, MOST_STATES)
         if not isinstance(boundaries, (bool, np.bool_)):
             raise OptionError(f"boundaries must be True or False, found {brief(boundaries)}.")
         self.num_states = num_states
@@ -159,7 +154,7 @@ class ChainCRF(CRFModule):
         The sequences are distinct. Among equal scores, the sequence with the smaller last label comes first, then the
         sequence with the smaller label before it. `log_scores - log_z(..)[:, None]` are their log probabilities.
         """
-        _check_count("k", k)
+        check_count("k", k)
         found = self._inputs(emissions, mask, transitions)
         with torch.no_grad():
             order, states = best_paths(found.emissions, found.transitions, found.lengths, int(k))
@@ -183,7 +178,7 @@ class ChainCRF(CRFModule):
         Labels are -1 outside the mask, and in a row without a possible sequence. The same state of `generator` gives
         the same samples; None uses the default generator of torch.
         """
-        _check_count("n", n)
+        check_count("n", n)
         if generator is not None and not isinstance(generator, torch.Generator):
             raise OptionError(
                 f"generator must be a torch.Generator such as torch.Generator().manual_seed(0), found "
@@ -203,6 +198,8 @@ class ChainCRF(CRFModule):
         return chains(self.num_states, emissions, a, mask, self.start, self.end)
 
 
-def _check_count(name: str, given: object) -> None:
-    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or given < 1:
-        raise OptionError(f"{name} must be a whole number of at least 1, found {brief(given)}.")
+def check_count(name: str, given: object, most: int = 2**31) -> None:
+    """Raise `OptionError` unless a number is a whole number from 1 to `most`."""
+    whole = isinstance(given, (int, np.integer)) and not isinstance(given, (bool, np.timedelta64))
+    if not whole or not 1 <= given <= most:  # type: ignore[operator]
+        raise OptionError(f"{name} must be a whole number from 1 to {most}, found {brief(given)}.")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
@@ -77,7 +77,11 @@ def joined(blocks: tuple[FactorBlock, ...], potentials: tuple[Tensor, ...]) -> t
 
 def common_shape(*shapes: torch.Size) -> torch.Size:
     """Return the shape to which all shapes broadcast."""
-    whole: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    try:
+        whole: torch.Size = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        found = ", ".join(str([*shape]) for shape in shapes)
+        raise ModelError(f"The leading axes of the tensors must agree or be 1, found {found}.") from None
     return whole
 
 
@@ -85,6 +89,8 @@ def _leading(n: int, block: FactorBlock, tensor: Tensor) -> torch.Size:
     """Return the axes of a tensor before the axes of its block."""
     own = len(block.shape)
     wanted = (block.count, *block.shape)
+    if not isinstance(tensor, Tensor):
+        raise ModelError(f"The potentials must be tensors; number {n} is {brief(tensor)}.")
     tail = tuple(tensor.shape[max(0, tensor.ndim - own - 1) :])
     fits = tail == wanted or tail == (1, *block.shape) or tuple(tensor.shape) == block.shape
     if not fits or not tensor.is_floating_point():

@@ -15,7 +15,7 @@ from equifactor.graph import FactorGraph
 from equifactor.kernels.pointers import picked
 from equifactor.kernels.segments import finite
 from equifactor.learning.crf.bp_sums import BPEngine
-from equifactor.learning.crf.chain_crf import MOST_STATES, ChainCRF, CRFModule
+from equifactor.learning.crf.chain_crf import MOST_STATES, ChainCRF, CRFModule, check_count
 from equifactor.learning.crf.chain_inputs import seen
 from equifactor.learning.crf.factor_blocks import apart, blocks_of, common_shape, entry_indices, joined
 from equifactor.learning.crf.plan_layer import PlanEngine, plan_sums, working
@@ -23,6 +23,8 @@ from equifactor.questions.solve import solve
 from equifactor.solvers.elimination.exact_batch import plan_structure
 
 Engine = Literal["auto", "exact", "bp"]
+
+_MOST_VARIABLES = 2**27  # Variables of a graph at most, as a guard against typing errors. Chosen by hand.
 
 
 class CRFAnswer(NamedTuple):
@@ -133,8 +135,8 @@ class CRF(CRFModule):
         and marginals are [*B, d, rows, columns] and states [*B, rows, columns], as in convolutional networks.
         """
         for name, given in (("rows", rows), ("columns", columns)):
-            _check_count(name, given)
-        _check_count("The number of pixels", rows * columns)
+            check_count(f"CRF: {name}", given, _MOST_VARIABLES)
+        check_count("CRF: The number of pixels", rows * columns, _MOST_VARIABLES)
         pixel = np.arange(rows * columns).reshape(rows, columns)
         across = np.stack((pixel[:, :-1].ravel(), pixel[:, 1:].ravel()), 1)
         down = np.stack((pixel[:-1].ravel(), pixel[1:].ravel()), 1)
@@ -145,8 +147,8 @@ class CRF(CRFModule):
     @classmethod
     def pairs(cls, variables: int, edges: Iterable[tuple[int, int]], states: int, **options: object) -> CRF:
         """Return a CRF with a factor for each variable [V, d], then a factor for each pair in `edges` [E, d, d]."""
-        _check_count("variables", variables)
-        _check_count("states", states, MOST_STATES)
+        check_count("CRF: variables", variables, _MOST_VARIABLES)
+        check_count("CRF: states", states, MOST_STATES)
         unary, pair = np.ones(states), np.ones((states, states))
         try:
             both = [[int(i), int(j)] for i, j in edges]
@@ -181,6 +183,8 @@ class CRF(CRFModule):
         """Return the log score [*B] of assignments [*B, V]: the sum of their potentials."""
         log_phi, batch = self._joined(potentials)
         num_vars = self.graph.num_vars
+        if not isinstance(states, Tensor):
+            raise ModelError(f"states must be a tensor of whole numbers, found {brief(states)}.")
         if self._image is not None:
             if states.shape[-2:] != self._image:
                 raise ModelError(f"states must have shape [.., {_sizes(self._image)}], found {[*states.shape]}.")
@@ -297,12 +301,6 @@ def _check_states(states: Tensor, card: Tensor) -> None:
 def _counts(card: Tensor) -> str:
     low, high = int(card.min()), int(card.max())
     return f"{low} states" if low == high else f"{low} to {high} states"
-
-
-def _check_count(name: str, given: object, most: int = 2**27) -> None:
-    """Raise `OptionError` unless a number is a whole number from 1 to `most`."""
-    if not isinstance(given, (int, np.integer)) or isinstance(given, bool) or not 1 <= given <= most:
-        raise OptionError(f"CRF: {name} must be a whole number from 1 to {most}, found {brief(given)}.")
 
 
 def _plan_engine(graph: FactorGraph, wanted: str, memory_limit: float) -> PlanEngine | None:

@@ -79,12 +79,12 @@ def name_of(data: Any) -> str:
 
 def _from_text(text: str, seed: int) -> Source:
     match = _GENERATOR.fullmatch(text)
-    if match and not _exists(Path(text)):
+    if match and not exists(Path(text)):
         graphs, full = _generate(match[1], match[2], seed)
         return Source(graphs, [None] * len(graphs), full)
     folder, _, rest = text.partition(":")
     path = Path(folder)
-    if _exists(path) and path.is_file():
+    if exists(path) and path.is_file():
         from equifactor.formats import read_graph
 
         return Source([read_graph(path)], [None], path.name)
@@ -101,7 +101,8 @@ def _from_text(text: str, seed: int) -> Source:
     return Source([i.graph() for i in instances], instances, f"{path.name}{':' if rest else ''}{rest}")
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
+    """Return whether there is such a file or folder; a name that no file can have is False."""
     try:
         return path.exists()
     except (OSError, ValueError):  # a name that is too long, or has a zero byte

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.base.errors import OptionError
 from equifactor.base.status import Task
+from equifactor.learning.training.data_sources import exists
 from equifactor.solvers.learned.model_card import WEIGHTS
 from equifactor.solving.registry import MODEL_SUFFIX
 
@@ -32,7 +33,7 @@ def start_file(kind: str, task: Task, start: str | Path) -> Path:
     name = own if text in (SHIPPED, kind) else f"{text}-{task.value.lower()}" if f"{text}-mar" in names else text
     if name in names:
         return WEIGHTS / f"{name}{MODEL_SUFFIX}"
-    if text in (SHIPPED, kind) or not (text.endswith(MODEL_SUFFIX) or Path(text).exists()):
+    if text in (SHIPPED, kind) or not (text.endswith(MODEL_SUFFIX) or exists(Path(text))):
         raise OptionError(
             f"start={text}: the package has no weights named {name}. It has {', '.join(names)}. Pass one of these "
             f"names or a model file ({MODEL_SUFFIX}), or leave out start to train from scratch."

@@ -40,7 +40,7 @@ class TrainingSettings:
     )
     losses_at: int = option(1, "number of steps at which the loss is taken, evenly spaced up to the last", low=1)
     validation: str = option("0.1", "share of the graphs that is held out, or separate DATA")
-    seed: int = option(0, "seed of the weights, the split and the order of the graphs")
+    seed: int = option(0, "seed of the weights, the split and the order of the graphs", low=0)
     device: str = option("cpu", "the device: cpu or cuda")
     dtype: Literal["float32", "float64"] = option("float32", "float type of weights and messages")
     devices: int = option(1, "number of processes, one per GPU or share of the CPU; needs Lightning Fabric", low=1)

@@ -212,7 +212,7 @@ def test_wrong_inputs_are_refused(crf: ChainCRF) -> None:
         crf.log_likelihood(torch.zeros(3, 4, 3), torch.zeros(3, 4))
     with pytest.raises(ModelError, match="emissions must be a tensor"):
         crf.map(np.zeros((3, 4, 3)))  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="at least 1, found"):
+    with pytest.raises(OptionError, match="must be a whole number from 1"):
         ChainCRF(0)
 
 

@@ -164,7 +164,7 @@ def test_transforms(crf: ChainCRF) -> None:
 def test_wrong_calls_are_refused(crf: ChainCRF) -> None:
     e = draw(B, T, D)
     for k in (0, 1.5, True):
-        with pytest.raises(OptionError, match="k must be a whole number of at least 1"):
+        with pytest.raises(OptionError, match="k must be a whole number from 1"):
             crf.k_best(e, k)
     with pytest.raises(OptionError, match="n must be a whole number"):
         crf.sample(e, 0)
