@@ -70,9 +70,7 @@ class Seconds:
     SEARCH_ENTRY: Final = 1e-9  # For a table entry that a phase of local search reads.
     FIELD_BUILD: Final = 3e-6  # For a table entry of the factors around a block, to prepare a block of a lower bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
-    NETWORK_START: Final = (
-        4e-3  # To start `fe-net` on a CPU. This and the next three fit 16 models within a factor of 2.
-    )
+    NETWORK_START: Final = 4e-3  # To start `fe-net` on a CPU. It and the next three fit 16 models within a factor of 2.
     NETWORK_STATE: Final = 1.2e-7  # For an edge state, in a step of `fe-net`.
     NETWORK_ENTRY: Final = 8e-8  # For a table entry, in a step of `fe-net`.
     NETWORK_SLOT: Final = 6e-5  # For each slot of a shape of tables, in a step of `fe-net`.

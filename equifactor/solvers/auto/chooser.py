@@ -33,14 +33,15 @@ _FEW_STATES = 2**14
 # The share of the time left after which exact is stopped: another solver still needs time. Halved or doubled: error and
 # gap within 20 %.
 _EXACT_LIMIT = 0.9
-# Exact starts if its estimate is at most this share of its time: it takes 0.25 to 0.8 of its estimate.
-_EXACT_SHARE = 1.25
+# Exact starts if its estimate is at most this share of its time. Sums take 0.25 to 0.8 of their estimate. The share for
+# MAP was halved and doubled: gap within 10 %.
+_EXACT_SHARE = {Task.MAR: 1.25, Task.PR: 1.25, Task.MAP: 0.6}
 # Reference seconds for an edge, before planning looks at its limit: measured on a formula of 656,000 clauses.
 _PLAN_START = 1.2e-6
 # The share of the time of exact for its plan, because others need the rest if it does not fit. For MAP a spin grid of
 # 625 variables, which does not fit, is planned for 0.7 ms and not 2.0 ms with a limit of 10 ms, and for 1.4 ms and not
 # 4.9 ms with 30 ms.
-_PLAN_SHARE = 0.1
+_PLAN_SHARE = 0.2
 _QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Halved or doubled: gap within 30 %.
 # The share of the time of exact MAP for the search before it, which often proves the optimum. Halved or doubled: gap
 # within 15 %.
@@ -155,7 +156,7 @@ class Auto(Solver):
             return Refusal(f"{cost}no elimination order within {limit} was found up to width {plan.width}")
         if not plan.fits(self.memory_limit, task):
             return Refusal(f"{cost}exact would need {plan.cost_of(task)}")
-        share = 1.0 if context.clock.time_limit is None else _EXACT_SHARE
+        share = 1.0 if context.clock.time_limit is None else _EXACT_SHARE[task]
         if not Budget(context.clock, _UNLIMITED).worth_starting(plan.seconds(task) * count, share):
             return Refusal(f"{cost}exact would take about {plan.seconds(task) * count:.2g} s")
         return None
@@ -192,12 +193,8 @@ class Auto(Solver):
         for k, n in enumerate(rest):
             answers[n], scores[n] = self._possible(graphs[n], reasons[n], share_of_time(context, len(rest) - k, end))
         rest = [n for n in rest if answers[n] is None]
-        for k, n in enumerate(rest):
-            ladders[n].context = share_of_time(context, len(rest) - k, end)
-            ladders[n].look()
         asked = [graphs[n] for n in rest]
-        left, sampled = max(0.0, end - clock.seconds), all(ladders[n].answers for n in rest)
-        first = Clock(seconds_for_first(asked, task, context, left, sampled), whole=clock)
+        first = Clock(seconds_for_first(asked, task, context, max(0.0, end - clock.seconds)), whole=clock)
         found = first_answers(asked, [quick[n] for n in rest], task, replace(context, clock=first)) if rest else []
         for k, (n, own) in enumerate(zip(rest, found, strict=True)):
             ladders[n].context = share_of_time(context, len(rest) - k, end)

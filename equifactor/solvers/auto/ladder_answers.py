@@ -50,9 +50,6 @@ _UNMIXED = 1.5
 _UNSETTLED = 0.15
 # Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
 _CONTRADICTED = 4.0
-# R-hat above which chains are too far apart to be compared, after this many sweeps. After 100 sweeps good runs have up
-# to 1.7, and grids with strong couplings have above 3.
-_APART, _TELLING = 2.0, 100
 _STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
 
 
@@ -71,17 +68,6 @@ class LadderAnswer:
     def is_stuck(self) -> bool:
         """Whether the chains of single-variable sampling are too far apart to judge other answers."""
         return self.solver.name == "gibbs" and _r_hat(self) > _STUCK
-
-    @property
-    def is_apart(self) -> bool:
-        """Whether the chains of a short run are so far apart that more of the same sampling would not help."""
-        return _r_hat(self) > _APART and (self.estimate.iterations or 0) >= _TELLING
-
-    @property
-    def merit(self) -> float:
-        """The mean squared standard error of a sampler, times its seconds: less is better."""
-        errors = self.estimate.standard_errors
-        return math.inf if errors is None else float(np.mean(errors.values**2)) * self.seconds
 
     @property
     def is_empty(self) -> bool:
@@ -120,12 +106,11 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     q = _best_unjudged(others) if stuck else others[int(np.argmin(distance))]
     gap = _values(q.estimate.marginals) - s
     D = float(np.mean(gap**2))
-    Q, S = squared_error_of(D, S), min(S, _measured_square(samplers))
-    likely = max(D - S, _LEAST_SHARE * D)
+    Q, likely = squared_error_of(D, S), max(D - S, _LEAST_SHARE * D)
     if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
         Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
-    # The weight of the sampler. The two errors together make up the distance.
-    weight = likely / (likely + min(S, D))
+    # The weight of the sampler. The two errors together make up the distance. One that is stuck shows the errors alone.
+    weight = 0.0 if stuck else likely / (likely + min(S, D))
     mixed = s + (1.0 - weight) * gap
     # The error of a sampler is 0 for states that are known to be impossible, or the only possible ones. A marginal of
     # exactly 0 or 1 by rounding is not known to be certain.
@@ -166,21 +151,6 @@ def _unjudged(others: Sequence[LadderAnswer], log_z: dict[str, Any]) -> tuple[Es
     apart = 0.5 * np.add.reduceat(np.abs(values - _values(network.marginals)), ptr[:-1])
     errors = np.where(predicted > 0.0, np.minimum(predicted + np.repeat(apart, np.diff(ptr)), 1.0), 0.0)
     return replace(found, marginal_errors=Marginals(errors, ptr)), name, ""
-
-
-def _measured_square(samplers: Sequence[LadderAnswer]) -> float:
-    """Return the squared error of two runs of one sampler together, by their distance; inf without two mixed runs.
-
-    Standard errors of short runs are cautious, up to eight times the errors. The squared error of a run is c over its
-    time t, so that the squared distance of two runs is c / t + c / u, and the squared error of both is c / (t + u).
-    """
-    for n, one in enumerate(samplers):
-        for two in samplers[n + 1 :]:
-            if one.solver.name == two.solver.name and min(_r_hat(one), _r_hat(two)) < _APART:
-                t, u = one.seconds, two.seconds
-                apart = _values(one.estimate.marginals) - _values(two.estimate.marginals)
-                return float(np.mean(apart**2)) * t * u / max((t + u) ** 2, 1e-300)
-    return math.inf
 
 
 def _predicted_square(answer: LadderAnswer, others: Sequence[LadderAnswer]) -> float:
@@ -325,7 +295,7 @@ def _number(value: float | None) -> float:
     return value
 
 
-def is_settled(answers: Sequence[LadderAnswer]) -> bool:
+def _is_settled(answers: Sequence[LadderAnswer]) -> bool:
     """Return whether BP is one of some answers and has settled."""
     return any(a.solver.name == "bp" and a.estimate.status is Status.CONVERGED for a in answers)
 
@@ -337,7 +307,7 @@ def _second_opinion(answers: Sequence[LadderAnswer]) -> LadderAnswer | None:
     grids, and nothing shows which. The KL of a mean is at most the mean of both.
     """
     finite = [a for a in answers if a.estimate.status is not Status.NON_FINITE]
-    if is_settled(answers) or not {"fe-net", "regions"} <= {a.solver.name for a in finite}:
+    if _is_settled(answers) or not {"fe-net", "regions"} <= {a.solver.name for a in finite}:
         return None
     return next(a for a in reversed(finite) if a.solver.name == "regions")
 
@@ -347,7 +317,7 @@ def _best_unjudged(answers: Sequence[LadderAnswer]) -> LadderAnswer:
 
     Regions correct a fixed point of BP. Where BP has none, as on frustrated grids, the network is better.
     """
-    settled = is_settled(answers)
+    settled = _is_settled(answers)
     order = ("mini-buckets", "bp", *(("fe-net", "regions") if settled else ("regions", "fe-net")), "gibbs", "blocks")
 
     def trust(answer: LadderAnswer) -> tuple[bool, int]:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from equifactor.solving.solver import SolveContext, Solver
 
 # The share of the time left for the first run of BP, which takes milliseconds on most graphs.
-_QUICK_SHARE = 0.4
+_QUICK_SHARE = 0.3
 # Other runs of BP start if the first one took at most this share of the time left after it and the network.
 _MORE_RUNS_SHARE = 0.1
 _LEAST_SHARE = 0.3  # The share of the time left for the first answers. Halved or doubled: error within 10 %.
 # The share of the time left for the first answers at most, if the network needs it: nothing else answers as well below
 # 0.1 s on grids of 400 spins.
-_MOST_SHARE = 0.9
+_MOST_SHARE = 0.8
 _ROOM = 1.5  # The network gets this many times the time that it should take, which lets it compare itself with BP.
 _DAMPED, _DAMPED_ITERATIONS = 0.9, 50  # A damping and a number of iterations with which BP stays near its start.
 _STEPS = 8  # Steps of the network after which its answer counts, half of its steps: on most families it is as good.
@@ -47,21 +47,16 @@ def bp_tries() -> tuple[BeliefPropagation, ...]:
     from equifactor.solvers.messages.bp import BeliefPropagation
 
     return (
-        BeliefPropagation(damping=0.5),
+        BeliefPropagation(iterations=1000, damping=0.5),
         BeliefPropagation(iterations=200, schedule="residual"),
         BeliefPropagation(iterations=500, damping=0.5, schedule="residual"),
     )
 
 
-def seconds_for_first(
-    graphs: Sequence[FactorGraph], task: Task, context: SolveContext, left: float, sampled: bool
-) -> float:
-    """Return how many of the seconds left the first answers may take; more if little is left for the network.
-
-    A sampler that has had a first look needs half of the time.
-    """
+def seconds_for_first(graphs: Sequence[FactorGraph], task: Task, context: SolveContext, left: float) -> float:
+    """Return how many of the seconds left the first answers may take; more if little is left for the network."""
     needed = Budget(context.clock).time_for(_network_work(graphs, 2 * _STEPS)) if task is Task.MAR else 0.0
-    return min(max(_LEAST_SHARE * left, _ROOM * needed), (0.5 if sampled else _MOST_SHARE) * left)
+    return min(max(_LEAST_SHARE * left, _ROOM * needed), _MOST_SHARE * left)
 
 
 def quick_answers(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[LadderAnswer]:

@@ -59,14 +59,14 @@ def test_ln_z_is_that_of_bp() -> None:
     assert bp.estimate.log_z == log_z.estimate.log_z
 
 
-def test_where_bp_does_not_converge_it_is_averaged_with_a_damped_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_bp_does_not_converge_its_mean_with_a_damped_run_is_better(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sum_portfolio, "_more_runs", lambda *_: [])
     exact = solve(STRONG, "MAR", "exact").marginals
-    runs = [solve(STRONG, "MAR", f"bp(damping={d}, iterations={n})").marginals for d, n in ((0.5, 200), (0.9, 50))]
+    runs = [solve(STRONG, "MAR", f"bp(damping={d}, iterations={n})").marginals for d, n in ((0.5, 1000), (0.9, 50))]
     bp = _quick([STRONG])[0][0].estimate
     assert bp.marginals is not None
     np.testing.assert_allclose(bp.marginals.values, np.mean([run.values for run in runs], axis=0), atol=1e-9)
-    assert metrics.kl(exact, bp.marginals) < np.mean([metrics.kl(exact, run) for run in runs])
+    assert metrics.kl(exact, bp.marginals) < min(metrics.kl(exact, run) for run in runs)
     assert "0.9" in bp.message
 
 
@@ -125,13 +125,10 @@ def test_the_network_does_not_run_when_little_time_is_left(monkeypatch: pytest.M
 def test_a_network_gets_more_of_a_short_time() -> None:
     context = SolveContext(clock=Clock(100.0))
     large = [ising_grid(30, 30, seed=0)]
-
-    def share(left: float, task: Task = Task.MAR, sampled: bool = False) -> float:
-        return sum_portfolio.seconds_for_first(large, task, context, left, sampled) / left
-
-    assert share(0.03) == pytest.approx(0.9)
-    assert share(0.03, sampled=True) == pytest.approx(0.5)
-    assert share(10.0) == share(0.03, Task.PR) == pytest.approx(0.3)
+    first, later = (sum_portfolio.seconds_for_first(large, Task.MAR, context, left) / left for left in (0.03, 10.0))
+    assert first == pytest.approx(0.8)
+    assert later == pytest.approx(0.3)
+    assert sum_portfolio.seconds_for_first(large, Task.PR, context, 0.03) == pytest.approx(0.009)
 
 
 @pytest.mark.parametrize(("settled", "chosen"), [(True, "regions"), (False, "fe-net and regions")])
@@ -159,27 +156,24 @@ def test_regions_are_preferred_where_bp_settles(settled: bool, chosen: str) -> N
     np.testing.assert_allclose(errors.values, 0.01 + share * apart)  # Half of the sum over both states.
 
 
-def test_two_runs_of_a_sampler_measure_its_error() -> None:
-    """Standard errors of short runs are cautious. The distance of two runs counts, unless their chains are far apart."""
+def test_a_sampler_that_is_stuck_gives_errors_and_not_marginals() -> None:
     from equifactor.solving.registry import parse_solver
 
-    bp, runs = solve(WEAK, "MAR", "bp(iterations=3)"), [solve(WEAK, "MAR", "gibbs(samples=50)", seed=n) for n in (0, 1)]
-    first = LadderAnswer(parse_solver("regions"), Estimate(status=Status.CONVERGED, marginals=bp.marginals), 0.1)
-    far = []
+    bp, gibbs = solve(WEAK, "MAR", "bp"), solve(WEAK, "MAR", "gibbs(samples=20, burn_in=5)")
+    twice = [LadderAnswer(parse_solver("regions"), Estimate(status=Status.CONVERGED, marginals=bp.marginals), 0.1)] * 2
     for r_hat in (1.0, 3.0):
-        sampled = [
-            Estimate(
-                status=Status.TIME_LIMIT,
-                marginals=run.marginals,
-                standard_errors=Marginals(10.0 * run.standard_errors.values, run.marginals.ptr),
-                stats={"max_r_hat": r_hat},
-            )
-            for run in runs
-        ]
-        estimate, _, _ = best_marginals([first, *(LadderAnswer(parse_solver("gibbs"), e, 0.1) for e in sampled)])
+        sampled = Estimate(
+            status=Status.TIME_LIMIT,
+            marginals=gibbs.marginals,
+            standard_errors=gibbs.standard_errors,
+            stats={"max_r_hat": r_hat},
+        )
+        estimate, chosen, _ = best_marginals([*twice, LadderAnswer(parse_solver("gibbs"), sampled, 0.1)])
         assert estimate.marginals is not None
-        far.append(np.abs(estimate.marginals.values - bp.marginals.values).max())
-    assert far[0] > 2.0 * far[1] > 0.0
+        assert estimate.standard_errors is not None
+        far = np.abs(estimate.marginals.values - bp.marginals.values).max()
+        assert (far == 0.0, chosen == "regions") == ((False, False) if r_hat == 1.0 else (True, True))
+        assert estimate.standard_errors.values.min() > 0.0
 
 
 def test_a_sampler_that_another_contradicts_has_a_large_error_of_ln_z() -> None:
