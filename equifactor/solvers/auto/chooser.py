@@ -11,6 +11,7 @@ from equifactor.base.budget import Budget, Refusal
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.graph.repeated_graph import share_structure
 from equifactor.kernels.compile_costs import LAST_COMPILE_SHARE, can_compile, seconds_to_compile
 from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_kinds, table_forms
 from equifactor.solvers.elimination.brute import BruteForce
@@ -329,11 +330,11 @@ def _score(form: LoweredGraph, estimate: Estimate) -> float:
 
 def _ends(forms: Sequence[LoweredGraph | Refusal]) -> Iterator[int]:
     """Yield where each group of neighbours whose dense tables have the same structure ends."""
-    from equifactor.solvers.elimination.exact_batch import all_same_structure, same_structure
+    from equifactor.solvers.elimination.exact_batch import same_structure
 
     tables = [None if isinstance(form, Refusal) else form.graph for form in forms]
     start = 0
-    for stop in range(len(forms) if all_same_structure(tables) else 1, len(forms) + 1):
+    for stop in range(len(forms) if share_structure(tables) else 1, len(forms) + 1):
         if stop < len(forms):
             one, other = tables[start], tables[stop]
             if one is not None and other is not None and same_structure(one, other):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -83,16 +82,6 @@ def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
         or h.observed is None
         or np.array_equal(g.observed < 0, h.observed < 0)
     )
-
-
-def all_same_structure(graphs: Sequence[FactorGraph | None]) -> bool:
-    """Return whether all graphs share one structure, and nothing is observed or the same array says what is.
-
-    It is a quick check: False where `same_structure` has to compare observations.
-    """
-    if not all(graphs):
-        return False
-    return all(len(set(map(id, map(attrgetter(name), graphs)))) == 1 for name in ("structure", "observed"))
 
 
 def plan_structure(graph: FactorGraph, memory_limit: float | None = None, task: Task = Task.MAR) -> Plan:
