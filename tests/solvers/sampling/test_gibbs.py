@@ -199,17 +199,3 @@ def test_fewer_chains_are_run_if_the_first_sweep_of_all_would_be_late(monkeypatc
     assert "There was time for 2 of 16 chains only." in got.message
     assert np.all(np.isfinite(got.marginals.values))
     assert "There was time" not in solve(graph, "MAR", "gibbs(chains=1, samples=10)", time_limit=0.0).message
-
-
-def test_a_call_of_the_kernel_ends_at_the_deadline() -> None:
-    from equifactor.base.clock import Clock
-    from equifactor.factors.move_model import MoveModel
-    from equifactor.graph import compile
-    from equifactor.solvers.sampling.gibbs import SingleMoves
-    from equifactor.solving.solver import SolveContext
-
-    model = MoveModel(compile(ising_grid(3, 3, seed=0)))
-    for limit, draws in ((None, (20, 5)), (0.0, (0, 0))):
-        moves = SingleMoves(model, np.zeros((2, 9), np.int64), 1, SolveContext(clock=Clock(limit)))
-        moves._cost = 1e-3  # 20 ms are the longest call
-        assert (moves._draws_per_call(1), moves._draws_per_call(1, 0.0051)) == draws
