@@ -70,10 +70,7 @@ class Seconds:
     SEARCH_ENTRY: Final = 1e-9  # For a table entry that a phase of local search reads.
     FIELD_BUILD: Final = 3e-6  # For a table entry of the factors around a block, to prepare a block of a lower bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
-    NETWORK_START: Final = 4e-3  # To start `fe-net` on a CPU. It and the next three fit 16 models within a factor of 2.
-    NETWORK_STATE: Final = 1.2e-7  # For an edge state, in a step of `fe-net`.
-    NETWORK_ENTRY: Final = 8e-8  # For a table entry, in a step of `fe-net`.
-    NETWORK_SLOT: Final = 6e-5  # For each slot of a shape of tables, in a step of `fe-net`.
+    NETWORK_STATE: Final = 3e-6  # For an edge state, in all steps of `fe-net` together, on a CPU.
     NETWORK_LOOPS: Final = 1e-7  # For the cube of the degree of a variable, to find the short loops of a model.
     PLAIN_CLUSTER_BOTH: Final = 5e-5  # In plain NumPy: for a cluster of an elimination that gives marginals.
     PLAIN_CLUSTER_UP: Final = 3e-5  # In plain NumPy: for a cluster of an elimination that gives ln Z or MAP.
@@ -199,7 +196,7 @@ class Budget:
 
     def ends_in_time(self, work: float) -> bool:
         """Return whether work without which there is no answer ends before the deadline, or at most `GRACE` later."""
-        return self.time_for(work) <= self.clock.left + GRACE
+        return self.time_for(work) <= self.clock.left + GRACE - self.clock.late
 
     def time_for(self, work: float) -> float:
         """Return the seconds that this many reference seconds of work should take here."""
