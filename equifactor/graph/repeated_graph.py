@@ -71,7 +71,7 @@ class RepeatedGraph(FlatGraph[np.ndarray]):
         import torch
 
         one, count = self.one.to(device), self.num_graphs
-        blocks = _Blocks(one, count, lambda n: torch.arange(n, device=device), torch.cat)
+        blocks = _RepeatedBlocks(one, count, lambda n: torch.arange(n, device=device), torch.cat)
         matrix = torch.from_numpy(vars(self)["matrix"]).to(device).to(getattr(torch, dtype))
         order = torch.tensor(one.entry_order, device=device)
         log_phi = torch.cat([matrix[:, order[g.entries]].reshape(-1) for g in one.groups] or [matrix.reshape(-1)])
@@ -131,8 +131,8 @@ class RepeatedGraph(FlatGraph[np.ndarray]):
         return self.one
 
     @cached_property
-    def _blocks(self) -> _Blocks:
-        return _Blocks(self._one, self.num_graphs, np.arange, np.concatenate)
+    def _blocks(self) -> _RepeatedBlocks:
+        return _RepeatedBlocks(self._one, self.num_graphs, np.arange, np.concatenate)
 
     @property
     def num_entries(self) -> int:
@@ -159,7 +159,7 @@ class _OnDevice(FlatGraph["torch.Tensor"]):
         return vars(self)["source"].entry_order
 
 
-class _Blocks:
+class _RepeatedBlocks:
     """The index arrays of a batch of graphs of one structure, in numpy or torch."""
 
     def __init__(

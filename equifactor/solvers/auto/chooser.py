@@ -55,6 +55,8 @@ _FEW_ENTRIES = 2**22
 _NATIVE_SHARE = 0.4
 # The share of the time for a possible assignment of a formula or its refutation. Halved or doubled: error within 10 %.
 _FIRST_SHARE = 0.3
+# The share of the time left for moves of blocks if local search is compiled after them. Chosen by hand.
+_BLOCK_SHARE = 0.1
 SEARCH = "search"  # The family of kernels of the portfolio for MAP.
 # Reference seconds that exact may take if there is no deadline: a minute, for which people still wait.
 _UNLIMITED = 60.0
@@ -216,7 +218,7 @@ class Auto(Solver):
         """
         from equifactor.solvers.auto.possibility import are_contradictory, has_hard_structure, zeros_alone
 
-        if not has_hard_structure(graph):
+        if context.clock.stopped or not has_hard_structure(graph):
             return None, -math.inf
         if are_contradictory(graph):
             return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf
@@ -271,29 +273,35 @@ class Auto(Solver):
     def _by_messages(self, form: LoweredGraph, known: Estimate | None, why: Refusal, context: SolveContext) -> Estimate:
         """Return the MAP by solvers that need few kernels, because those of the search are not ready.
 
-        These are max-product and a network, both in plain NumPy, and local search if it is compiled soon enough.
+        These are max-product, a network and exact moves of blocks, all in plain NumPy, and local search if it is
+        compiled soon enough.
         """
         from equifactor.solvers.auto.sum_portfolio import network_fits
         from equifactor.solvers.learned.fe_net_solver import FENetSolver
+        from equifactor.solvers.search.block_search import PlainBlocks
         from equifactor.solvers.search.local_search import LocalSearchSolver
 
-        best: tuple[Estimate, Solver | str] = Estimate(status=Status.TIME_LIMIT) if known is None else known, "search"
-        for solver in (BeliefPropagation(damping=0.5), FENetSolver(), LocalSearchSolver()):
+        best: tuple[Estimate, object] = Estimate(status=Status.TIME_LIMIT) if known is None else known, "search"
+        clock, blocks = context.clock, PlainBlocks()
+        for solver in (BeliefPropagation(damping=0.5), FENetSolver(), blocks, LocalSearchSolver()):
             is_first = isinstance(solver, BeliefPropagation)
-            if not is_first and not can_compile(context.clock, 1.0, solver.name, compile_share=LAST_COMPILE_SHARE):
+            if not is_first and not _is_compilable(solver.name, clock):
                 continue
             if isinstance(solver, FENetSolver) and not network_fits([form.graph], context):
                 continue
-            if not is_first and context.clock.stopped:
+            if not is_first and clock.stopped:
                 break
+            share = _BLOCK_SHARE if solver is blocks and _is_compilable(LocalSearchSolver.name, clock) else 1.0
             try:
-                found = form.estimate(solver.run([form.graph], Task.MAP, context)[0])
+                answer = solver.run([form.graph], Task.MAP, replace(context, clock=clock.part(share)))[0]
             except NotCompiledError:
                 continue
-            if found.status is Status.ZERO_PROBABILITY:
+            found = form.estimate(answer)
+            if found.status in (Status.ZERO_PROBABILITY, Status.OPTIMAL):
                 return _say(found, solver, why)
             if best[0].assignment is None or is_better(_score(form, found), _score(form, best[0])):
                 best = found, solver
+                blocks.start = answer.assignment
         seconds = seconds_to_compile(SEARCH)
         reason = (
             f"{why}, and compiling the kernels of the search takes about {seconds:.0f} s (equifactor doctor --warm)"
@@ -321,6 +329,10 @@ class Auto(Solver):
             if whole is not None:
                 portfolio.offer(whole, known.upper_bound)
         return _say(form.estimate(portfolio.solve(seconds)), "search with bounds", why)
+
+
+def _is_compilable(solver: str, clock: Clock) -> bool:
+    return can_compile(clock, 1.0, solver, compile_share=LAST_COMPILE_SHARE)
 
 
 def _score(form: LoweredGraph, estimate: Estimate) -> float:
@@ -359,7 +371,7 @@ def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> 
     return [refusal if e.status in stopped else _say(e, solver, why) for e in estimates]
 
 
-def _say(estimate: Estimate, chosen: Solver | str, why: str | Refusal) -> Estimate:
+def _say(estimate: Estimate, chosen: object, why: str | Refusal) -> Estimate:
     """Return the estimate with a message that says what was chosen and why."""
     message = f"auto chose {chosen}: {why}. {estimate.message or estimate.status.advice}"
     return replace(estimate, message=message, stats={**estimate.stats, "chosen": str(chosen)})

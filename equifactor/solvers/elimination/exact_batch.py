@@ -15,7 +15,7 @@ from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.program import read_only
-from equifactor.solvers.elimination.side_by_side import SideBySide, runs_together
+from equifactor.solvers.elimination.side_by_side import BatchElimination, runs_together
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
@@ -113,7 +113,7 @@ def batch_sums(
             yield engine.sums(_tables(graphs[n : n + size], steps), device, dtype)
         return
     if runs_together(steps, len(graphs)):
-        together = SideBySide(steps)
+        together = BatchElimination(steps)
         for n in range(0, len(graphs), together.chunk):
             if clock.stopped:
                 return
@@ -135,7 +135,7 @@ def _tables(graphs: Sequence[FactorGraph], steps: Plan) -> FloatArray:
 
 
 def _sums_together(
-    log_phi: FloatArray, steps: Plan, together: SideBySide, marginals: bool
+    log_phi: FloatArray, steps: Plan, together: BatchElimination, marginals: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Return what `numba_sums` returns, computed side by side where the ranges of the tables allow it."""
     with np.errstate(all="ignore"):

@@ -21,6 +21,9 @@ MOST_BITS = 500.0  # Larger tables are all equally impossible, and powers of two
 # `conditioning` within 20 %, error of `loop-bp` within 50 %.
 FEW_TRIES = 4
 BITS_ROUNDING = 1e-9  # The rounding of sums of bits that is allowed: 1e6 times that of a sum of 30 bits.
+# List operations of the first prices, per edge and neighbour of its variable with fewer: 2.7 s for all pairs of 1,000
+# variables.
+_TRIANGLE = 0.15
 _GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.
 
 # The rule and the noise of the first tries, by fill or by growth with a balance; see the kernels. Every second later
@@ -77,6 +80,9 @@ def best_order(
     from equifactor.solvers.elimination import order_kernels as kernels
 
     ptr, adj = kernels.adjacency(structure.num_vars, structure.scope_ptr, structure.scope_vars)
+    degree = np.diff(ptr)
+    if _TRIANGLE * float(np.minimum(degree[adj], np.repeat(degree, degree)).sum()) > limits.work:
+        return NoOrder(0.0, 0, True)
     label, count = kernels.components(ptr, adj)
     tries = _Tries(structure, ptr, adj, label, count)
     made = tries.run(limits, seed)
