@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 _FEW_STATES = 2**14
 # The share of the time left after which exact is stopped: another solver still needs time. Halved or doubled: error and
 # gap within 20 %.
-_EXACT_LIMIT = 0.75
-# Exact starts if its estimate is at most this share of its time. Halved or doubled: error and gap within 10 %.
-_EXACT_SHARE = 2 / 3
+_EXACT_LIMIT = 0.9
+# Exact starts if its estimate is at most this share of its time. Sums take 0.25 to 0.8 of their estimate. The share for
+# MAP was halved and doubled: gap within 10 %.
+_EXACT_SHARE = {Task.MAR: 1.25, Task.PR: 1.25, Task.MAP: 0.6}
 # Reference seconds for an edge, before planning looks at its limit: measured on a formula of 656,000 clauses.
 _PLAN_START = 1.2e-6
-# The share of the time of exact MAP for its plan, because search needs the rest. A spin grid of 625 variables, which
-# does not fit, is planned for 0.7 ms and not 2.0 ms with a limit of 10 ms, and for 1.4 ms and not 4.9 ms with 30 ms.
+# The share of the time of exact for its plan, because others need the rest if it does not fit. For MAP a spin grid of
+# 625 variables, which does not fit, is planned for 0.7 ms and not 2.0 ms with a limit of 10 ms, and for 1.4 ms and not
+# 4.9 ms with 30 ms.
 _PLAN_SHARE = 0.2
 _QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Halved or doubled: gap within 30 %.
 # The share of the time of exact MAP for the search before it, which often proves the optimum. Halved or doubled: gap
@@ -131,7 +133,7 @@ class Auto(Solver):
         if not Budget(context.clock).ends_in_time(_PLAN_START * tables[0].structure.num_edges):
             return [Refusal(f"{cost}there was no time to find an elimination order")] * len(group)
         solver = Exact(memory_limit=self.memory_limit)
-        planning = replace(context, clock=context.clock.part(_PLAN_SHARE)) if task is Task.MAP else context
+        planning = replace(context, clock=context.clock.part(_PLAN_SHARE))
         plan = solver.plan(tables[0], task, planning)
         if plan.impossible:
             return _back(solver.run(tables, task, context), lowered)
@@ -157,7 +159,7 @@ class Auto(Solver):
             return Refusal(f"{cost}no elimination order within {limit} was found up to width {plan.width}")
         if not plan.fits(self.memory_limit, task):
             return Refusal(f"{cost}exact would need {plan.cost_of(task)}")
-        share = 1.0 if context.clock.time_limit is None else _EXACT_SHARE
+        share = 1.0 if context.clock.time_limit is None else _EXACT_SHARE[task]
         if not Budget(context.clock, _UNLIMITED).worth_starting(plan.seconds(task) * count, share):
             return Refusal(f"{cost}exact would take about {plan.seconds(task) * count:.2g} s")
         return None
