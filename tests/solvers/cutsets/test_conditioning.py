@@ -174,7 +174,7 @@ def test_blocks_are_not_chosen_after_the_time_is_over() -> None:
 
 def test_an_order_of_a_dense_graph_takes_longer() -> None:
     dense, sparse = (pairwise_field(60, topology=t, seed=0).structure for t in ("complete", "regular"))
-    assert order_seconds(dense) > 1.2 * order_seconds(sparse) > 0.0
+    assert order_seconds(dense) > order_seconds(sparse) > 0.0
     assert order_seconds(FactorGraph([2], []).structure) > 0.0
     said = solve(ising_grid(5, 5, seed=0), "MAR", "conditioning", time_limit=0.0)
     assert not said.answered
