@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -25,6 +26,8 @@ _STEP_ENTRIES = 30.0  # Table entries that plain elimination computes in the tim
 _TIE = 1e-4  # The price of one bit of a table, in fill edges: among equal fill the smaller table comes first.
 # The rules: least fill, or least growth of the tables with this weight of an entry that is replaced; see `by_growth`.
 _RULES: tuple[Literal["fill"] | int, ...] = ("fill", 2, 4)
+_KEPT = 64  # Orders that `known_order` keeps, the most recently used. Chosen by hand.
+_known: OrderedDict[tuple[bytes, bytes, bytes, PlanningLimits], Order] = OrderedDict()
 
 
 class _OutOfStepsError(Exception):
@@ -56,6 +59,17 @@ def plain_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder
     if any(own is None for own in found):
         return NoOrder(planner.largest, planner.tries, False)
     return placed([own for own in found if own is not None], structure.num_vars, planner.tries)
+
+
+def known_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder | None:
+    """Return the order that `plain_order` found before for an equal structure, or finds now."""
+    key = structure.card.tobytes(), structure.scope_ptr.tobytes(), structure.scope_vars.tobytes(), limits
+    found = _known.pop(key, None) or plain_order(structure, limits)
+    if isinstance(found, Order):  # a search that the clock cut short is made again
+        _known[key] = found
+        if len(_known) > _KEPT:
+            _known.popitem(last=False)
+    return found
 
 
 def plain_order_seconds(structure: Structure) -> float:
