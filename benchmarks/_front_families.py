@@ -64,10 +64,11 @@ class Family:
         """Return one model."""
         return self.make(int(name)) if self.make is not None else _instances(self.public)[name].graph()
 
-    def truth(self, name: str, graph: ef.FactorGraph, file: Path) -> np.ndarray:
+    def truth(self, name: str, file: Path) -> np.ndarray:
         """Return the exact marginals, or the best known log score, from a file or computed once."""
         if file.exists():
             return np.load(file)
+        graph = self.graph(name)
         if self.make is None:
             found = _instances(self.public)[name]
             known = found.marginals() if self.task == "MAR" else None

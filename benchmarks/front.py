@@ -23,7 +23,10 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +37,13 @@ from benchmarks._front_families import FAMILIES, LEARNED, SOLVERS, Family, limit
 from benchmarks.constants import by_cpu_clock, read_rows
 from equifactor.base.clock import Clock, Compiling
 from equifactor.graph.marginals import Marginals
+from equifactor.solvers.elimination import plan_cache
 
 _UNIFORM = 1e-6  # The share of the uniform distribution in each answer.
 _FLOOR = 1e-5  # Added to both errors of a ratio: smaller errors do not matter.
 _LATE = 1.25, 0.003  # An answer is late after this many times its limit and this many seconds more.
 _ASKED = 0.003  # Seconds between two system calls for CPU time.
-_WARM_SECONDS = 1.0  # The limit of two first runs that load kernels.
+_WARM_SECONDS = 0.3  # The limit of two first runs that load kernels.
 _TWICE = 0.3  # Runs of shorter limits are made twice, and the second one counts: other limits need other kernels.
 _ENDING = (
     "bp",
@@ -82,51 +86,84 @@ def error_of(result: Any, family: Family, graph: ef.FactorGraph, truth: np.ndarr
     return float(ef.metrics.kl(Marginals(truth, ptr), mixed, variables=graph.free_vars))
 
 
-def run(graph: ef.FactorGraph, task: str, solver: str, limit: float, seed: int) -> tuple[Any, float]:
-    """Return the result of a solver, None if it raises an error of the library, and its CPU seconds."""
+def run(family: Family, model: str, solver: str, limit: float, seed: int) -> tuple[Any, float]:
+    """Return the result of a solver, None if it raises an error of the library, and its CPU seconds.
+
+    The model is new to the process: what solvers keep of earlier questions about it does not help.
+    """
+    graph = family.graph(model)
+    plan_cache.__dict__["_known"].clear()
     start, compiled = time.process_time(), Compiling.cpu
     try:
-        result = ef.solve(graph, task, solver, time_limit=limit, seed=seed)
+        result = ef.solve(graph, family.task, solver, time_limit=limit, seed=seed)
     except ef.EquifactorError:
         result = None
     return result, time.process_time() - start - (Compiling.cpu - compiled)
 
 
-def measure(
-    name: str, graphs: Sequence[str], solvers: Sequence[str], limits: list[float], file: Path, cache: Path
-) -> None:
-    """Append the rows of a family that the file does not have.
+@dataclass(frozen=True)
+class Job:
+    """The rows of one solver on the models of a family, for one process."""
 
-    A solver that ended by itself before half of a limit, and does not adapt to it, is not run with longer limits.
-    """
-    family = FAMILIES[name]
-    known = {(r["graph"], r["solver"], r["limit"]): r for r in read_rows(file) if r["family"] == name}
-    warm: set[str] = set()
-    for n, model in enumerate(graphs):
-        graph = family.graph(model)
-        truth = family.truth(model, graph, cache / name / f"{model.replace('/', '_')}.npy")
-        nothing = error_of(None, family, graph, truth)
-        for solver in solvers:
-            for limit in limits:
-                row = known.get((model, solver, limit))
+    name: str
+    solver: str
+    limits: Sequence[float]
+    truths: dict[tuple[int, str], Path]  # by the place and name of a model
+    known: dict[tuple[str, float], Row]  # by the name of a model and a limit
+
+    def rows(self) -> Iterator[Row]:
+        """Measure the rows that are not known.
+
+        A solver that ended by itself before half of a limit, and does not adapt to it, is not run with longer limits.
+        """
+        family = FAMILIES[self.name]
+        warm = False
+        for (place, model), file in self.truths.items():
+            graph, truth = family.graph(model), np.load(file)
+            for limit in self.limits:
+                row = self.known.get((model, limit))
                 if row is None:
-                    if solver not in warm:
-                        for _ in range(2):
-                            run(graph, family.task, solver, _WARM_SECONDS, 0)
-                        warm.add(solver)
+                    for _ in range(0 if warm else 2):
+                        run(family, model, self.solver, _WARM_SECONDS, 0)
+                    warm = True
                     if limit < _TWICE:
-                        run(graph, family.task, solver, limit, n)
-                    result, seconds = run(graph, family.task, solver, limit, n)
+                        run(family, model, self.solver, limit, place)
+                    result, seconds = run(family, model, self.solver, limit, place)
                     status = "none" if result is None else result.status.value
-                    error = error_of(result, family, graph, truth)
                     used = "" if result is None else str(result.stats.get("chosen", ""))
-                    row = {"family": name, "graph": model, "solver": solver, "limit": limit, "error": error}
-                    row |= {"seconds": seconds, "status": status, "chosen": used, "place": n, "nothing": nothing}
-                    with file.open("a", encoding="utf-8") as out:
-                        out.write(json.dumps(row) + "\n")
+                    row = {"family": self.name, "graph": model, "solver": self.solver, "limit": limit}
+                    row |= {"error": error_of(result, family, graph, truth), "seconds": seconds, "status": status}
+                    row |= {"chosen": used, "place": place, "nothing": error_of(None, family, graph, truth)}
+                    yield row
                 ended = row["seconds"] < 0.5 * limit and row["status"] != "time-limit"
-                if row["status"] in ("exact", "optimal") or (ended and solver.startswith(_ENDING)):
+                if row["status"] in ("exact", "optimal") or (ended and self.solver.startswith(_ENDING)):
                     break
+
+    def append(self, file: Path) -> None:
+        """Append the rows to a file, each with one system call, so that processes may share the file."""
+        prepare()
+        for row in self.rows():
+            with file.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(row) + "\n")
+
+
+def prepare() -> None:
+    """Let all clocks of this process count CPU time."""
+    by_cpu_clock()
+    Clock.now = Clock.cpu_now = CpuClock()
+
+
+def jobs_of(name: str, args: argparse.Namespace) -> Iterator[Job]:
+    """Return the jobs of a family; true answers are computed first."""
+    family, truths = FAMILIES[name], {}
+    for place, model in enumerate(family.graphs(args.graphs)):
+        if args.places in ("all", ("even", "odd")[place % 2]):
+            truths[place, model] = args.cache / name / f"{model.replace('/', '_')}.npy"
+            family.truth(model, truths[place, model])
+    rows = [r for r in read_rows(args.rows) if r["family"] == name]
+    for solver in (s for s in SOLVERS[family.task] if s.startswith(tuple(args.solvers))):
+        known = {(r["graph"], r["limit"]): r for r in rows if r["solver"] == solver}
+        yield Job(name, solver, limits_from(args.first, args.last), truths, known)
 
 
 def curves(rows: Sequence[Row], graphs: Sequence[str], limits: Sequence[float]) -> dict[str, np.ndarray]:
@@ -218,19 +255,20 @@ def main() -> None:
     parser.add_argument("--families", nargs="*", default=[""], help="families whose names begin so (default: all)")
     parser.add_argument("--solvers", nargs="*", default=[""], help="solvers whose names begin so (default: all)")
     parser.add_argument("--graphs", type=int, default=4, help="models of each family (default: 4)")
+    parser.add_argument("--places", choices=("all", "even", "odd"), default="all", help="which of them (default: all)")
+    parser.add_argument("--processes", type=int, default=1, help="processes that measure (default: 1)")
     parser.add_argument("--first", type=float, default=0.003, help="the first limit in seconds (default: 0.003)")
     parser.add_argument("--last", type=float, default=20.0, help="the last limit in seconds (default: 20)")
     parser.add_argument("--draw", type=Path, help="draw a picture of each family into this folder")
     kept = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "equifactor" / "front"
     parser.add_argument("--cache", type=Path, default=kept, help=f"the folder of true answers (default: {kept})")
     args = parser.parse_args()
-    by_cpu_clock()
-    Clock.now = Clock.cpu_now = CpuClock()
     names = [name for name in FAMILIES if name.startswith(tuple(args.families))]
-    for name in names:
-        solvers = [s for s in SOLVERS[FAMILIES[name].task] if s.startswith(tuple(args.solvers))]
-        graphs = FAMILIES[name].graphs(args.graphs)
-        measure(name, graphs, solvers, limits_from(args.first, args.last), args.rows, args.cache)
+    jobs = [job for name in names for job in jobs_of(name, args)]
+    jobs.sort(key=lambda job: not job.solver.startswith("auto"))  # What is interrupted has the rows that matter most.
+    with ProcessPoolExecutor(args.processes, get_context("spawn")) as pool:
+        for done in [pool.submit(job.append, args.rows) for job in jobs]:
+            done.result()
     rows = [row for row in read_rows(args.rows) if row["family"] in names]
     report(rows)
     if args.draw:

@@ -1,10 +1,11 @@
 """Settings shared by all tests."""
 
+import gc
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -49,6 +50,35 @@ if find_spec("beartype"):
 
     jaxtyping.jaxtyped = shape_checks.jaxtyped  # type: ignore[assignment] - The hook decorates with this name.
     install_import_hook(modules_with_shapes(), "shape_checks.checked")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let each worker begin to collect at another place: each compiles a part of the tests, and finds the rest."""
+    worker = getattr(config, "workerinput", None)
+    if worker and config.args_source is config.ArgsSource.TESTPATHS:
+        folder = Path(__file__).parent
+        files = sorted(folder.rglob("test_*.py"))
+        first = files[int(worker["workerid"].removeprefix("gw")) * len(files) // worker["workercount"]]
+        entries = sorted({folder / path.relative_to(folder).parts[0] for path in files})
+        start = entries.index(folder / first.relative_to(folder).parts[0])
+        config.args[:] = map(str, entries[start:] + entries[:start])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests in the same order in every worker."""
+    items.sort(key=lambda item: str(item.path))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without looking for garbage, and never look for it among what was collected."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

@@ -131,8 +131,8 @@ def _plain(name: str) -> str:
 
 
 @functools.cache
-def _sources() -> dict[Path, ast.Module]:
-    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "equifactor").rglob("*.py")}
+def _sources() -> dict[Path, str]:
+    return {path: path.read_text(encoding="utf-8") for path in (ROOT / "equifactor").rglob("*.py")}
 
 
 def _twice(names: Iterable[str]) -> list[str]:
@@ -147,9 +147,8 @@ def test_no_two_modules_share_a_name() -> None:
 
 
 def test_a_class_name_means_one_thing() -> None:
-    assert (
-        _twice(node.name for tree in _sources().values() for node in tree.body if isinstance(node, ast.ClassDef)) == []
-    )
+    classes = (re.findall(r"^class (\w+)", text, re.MULTILINE) for text in _sources().values())
+    assert _twice(name for names in classes for name in names) == []
 
 
 def test_only_entry_points_take_more_than_eight_arguments() -> None:
@@ -170,10 +169,12 @@ def test_only_entry_points_take_more_than_eight_arguments() -> None:
         "ldpc",
     }
     found = set()
-    for path, tree in _sources().items():
-        if path.read_text(encoding="utf-8").startswith("# mypy: ignore-errors"):
+    for text in _sources().values():
+        if text.startswith("# mypy: ignore-errors"):
             continue  # a module of kernels
-        for node in ast.walk(tree):
+        if all(head.count(":") + head.count("=") <= 8 for head in re.findall(r"def \w+\((.*?)\) *->", text, re.DOTALL)):
+            continue  # every argument has a type, so no function has more than eight
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 names = [a.arg for a in node.args.posonlyargs + node.args.args + node.args.kwonlyargs]
                 if len([name for name in names if name not in ("self", "cls")]) > 8:

@@ -13,8 +13,8 @@ import pytest
 PROGRAM = Path(__file__).with_name("without_torch.py")
 LEARNED = {"bpnn", "fgnn", "ggnn", "nebp"}
 IN_TORCH = {
-    "Beliefs", "CRF", "CRFAnswer", "ChainCRF", "Network", "NetworkState", "Replay", "beliefs", "load_model",
-    "log_scores", "save_model",
+    "BPLayer", "Beliefs", "CRF", "CRFAnswer", "ChainCRF", "Network", "NetworkState", "Replay", "beliefs", "load_model",
+    "Wiring", "log_scores", "save_model",
 }  # fmt: skip
 SENTENCE = 'needs torch: pip install "equifactor[learned]"'
 

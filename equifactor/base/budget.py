@@ -56,6 +56,7 @@ class Seconds:
     CUTSET_UP: Final = 2e-9  # For a table entry of the elimination at one state of a cutset.
     CUTSET_STATE: Final = 2e-5  # For a state of a cutset, in addition to its table entries.
     CUTSET_ORDER: Final = 5e-5  # For a variable, to make one elimination order while a cutset is chosen.
+    CUTSET_TRIANGLE: Final = 5e-9  # For an edge and a neighbour of its variable with fewer, in the same.
     GIBBS_EDGE: Final = 1e-7  # For an edge, in one sweep of a chain of Gibbs sampling.
     BLOCK_DRAW: Final = 1.2e-8  # For a table entry, to draw a block of variables.
     BLOCK_VARIABLE: Final = 1e-6  # For a variable in a draw of a block, beside its entries: grids of 9 to 900 spins.
@@ -196,7 +197,7 @@ class Budget:
 
     def ends_in_time(self, work: float) -> bool:
         """Return whether work without which there is no answer ends before the deadline, or at most `GRACE` later."""
-        return self.time_for(work) <= self.clock.left + GRACE
+        return self.time_for(work) <= self.clock.left + GRACE - self.clock.late
 
     def time_for(self, work: float) -> float:
         """Return the seconds that this many reference seconds of work should take here."""

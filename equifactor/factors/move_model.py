@@ -96,7 +96,7 @@ class MoveModel:
         structured = StructuredMoves(flat) if flat.structured else None
         if structured is not None:
             entry_ptr = entry_ptr[: 1 + sum(group.num_factors for group in flat.groups)]
-        log_phi, self.penalty, self.possible_score, self.highest_score = _finite_tables(
+        log_phi, self.penalty, self.possible_score, self.highest_score = finite_tables(
             flat.log_phi[: entry_ptr[-1]], entry_ptr, structured
         )
         unary = np.zeros(flat.num_states)
@@ -139,8 +139,8 @@ class _HighFactors(NamedTuple):
     table: FloatArray
 
 
-def _finite_tables(
-    log_phi: FloatArray, entry_ptr: IntArray, structured: StructuredMoves | None
+def finite_tables(
+    log_phi: FloatArray, entry_ptr: IntArray, structured: StructuredMoves | None = None
 ) -> tuple[FloatArray, float, float, float]:
     """Return tables without -inf, the penalty of a zero, and a score between possible and impossible assignments.
 

@@ -12,6 +12,7 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph, as_graphs
 from equifactor.graph.flat_graph import Axis, FactorGroup, FlatGraph, StructuredGroup
+from equifactor.graph.repeated_graph import RepeatedGraph, share_structure
 from equifactor.graph.structure import FactorKinds, Structure, tables_only
 from equifactor.kernels.pointers import join_ptr, picked, place_in_row, ptr_of, row_of
 
@@ -28,6 +29,9 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
     batch = tuple(as_graphs(graphs))
     if not batch:
         raise ModelError("compile needs at least one graph.")
+    first = batch[0]
+    if len(batch) > 1 and first.observed is None and first.structure.kinds is None and share_structure(batch):
+        return RepeatedGraph.of(compile(first), batch)
     parts = _concatenate(batch)
     order, shapes, bounds = _groups_of(parts)
 

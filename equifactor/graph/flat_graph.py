@@ -253,6 +253,13 @@ class FlatGraph(Generic[Array]):
             for graph, piece, ptr in zip(self.graphs, states, self._state_ptrs(), strict=True)
         ]
 
+    def marginals_of(self, probabilities: FloatArray, n: int) -> Marginals:
+        """Return marginals of graph n alone, as `marginals` does."""
+        first, last = self.graph_ptr["states"][n : n + 2]
+        if self.graphs[n].observed is not None:
+            return _with_observed(self.graphs[n], probabilities[first:last])
+        return Marginals(probabilities[first:last], self.graphs[n].structure.state_ptr)
+
     def _state_ptrs(self) -> list[IntArray]:
         """Return [V_g+1] first state of each free variable within its graph, for each graph; all at once."""
         first_var, first_state = self.graph_ptr["variables"], self.graph_ptr["states"]

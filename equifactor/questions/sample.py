@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import Budget
+from equifactor.base.budget import Budget, planning_work
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.run_context import check_run
@@ -102,7 +102,8 @@ def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, con
     """Return exact samples if a plan fits, otherwise states of chains if the method allows them."""
     lowered = lower(graph).graph
     if not isinstance(method, BlockSampling):
-        steps = plan(lowered, memory_limit=method.memory_limit, seed=context.seed, first=True)
+        work = planning_work(_PLAN_SHARE * context.clock.left)
+        steps = plan(lowered, memory_limit=method.memory_limit, most_work=work, seed=context.seed, first=True)
         if steps.impossible:
             return _samples(graph, None, Status.ZERO_PROBABILITY, method)
         fits = steps.fits(method.memory_limit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +32,14 @@ def unread_results(count: int, make: Callable[[int], Result]) -> list[Result]:
     """Return results whose fields `make(n)` computes later."""
     new, put = UnreadResult.__new__, object.__setattr__
     results: list[Result] = []
-    for n in range(count):
-        result = new(UnreadResult)
-        put(result, "_maker", (make, n))
-        results.append(result)
+    collecting = gc.isenabled()
+    gc.disable()  # All new objects stay. Looking through them for rubbish takes four fifths of the time.
+    try:
+        for n in range(count):
+            result = new(UnreadResult)
+            put(result, "_maker", (make, n))
+            results.append(result)
+    finally:
+        if collecting:
+            gc.enable()
     return results

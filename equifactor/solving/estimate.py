@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, overload
 
+import numpy as np
+
 from equifactor.base.status import Status
 
 if TYPE_CHECKING:
@@ -43,8 +45,11 @@ class Estimate:
         return new
 
 
+MANY = 64  # Graphs of a batch from which estimates are made when somebody looks. Chosen by hand.
+
+
 class LazyEstimates(Sequence[Estimate]):
-    """The estimates of many graphs; each is made when somebody looks at it.
+    """The estimates of many graphs; each is made when somebody looks at it, from arrays of the batch.
 
     A solver returns them only if it has checked all answers of the batch: their numbers are finite, and it is known
     that every graph has a possible assignment.
@@ -71,6 +76,25 @@ class LazyEstimates(Sequence[Estimate]):
         """Return the estimates changed by a function of their number and themselves, when somebody looks."""
         make = self.make
         return LazyEstimates(self._count, lambda n: change(n, make(n)))
+
+
+def in_order(parts: Sequence[tuple[Sequence[int], Sequence[Estimate]]]) -> Sequence[Estimate]:
+    """Return the estimates of several batches in the order of their graphs.
+
+    Args:
+        parts: the numbers of the graphs of each batch, and their estimates.
+    """
+    count = sum(len(numbers) for numbers, _ in parts)
+    if not all(isinstance(estimates, LazyEstimates) for _, estimates in parts):
+        found: list[Estimate] = [None] * count  # type: ignore[list-item]
+        for numbers, estimates in parts:
+            for n, estimate in zip(numbers, estimates, strict=True):
+                found[n] = estimate
+        return found
+    place = np.empty((count, 2), np.int64)  # the batch of each graph, and its number there
+    for k, (numbers, _) in enumerate(parts):
+        place[numbers, 0], place[numbers, 1] = k, np.arange(len(numbers))
+    return LazyEstimates(count, lambda n: parts[place[n, 0]][1][int(place[n, 1])])
 
 
 def impossible() -> Estimate:

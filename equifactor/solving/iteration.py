@@ -20,8 +20,9 @@ from equifactor.base.clock import NotCompiledError, TimeIsUp
 from equifactor.base.status import Status, Task
 from equifactor.graph import compile
 from equifactor.graph.kinds import kinds_with
+from equifactor.graph.repeated_graph import RepeatedGraph, any_zeros, share_structure
 from equifactor.graph.structured_factor import TABLE
-from equifactor.solving.estimate import Estimate
+from equifactor.solving.estimate import Estimate, in_order
 from equifactor.solving.solver import Ending, IterativeSolver, SolveContext
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class Iteration(Generic[State]):
             return
         part = self.solver.take(self.state, np.flatnonzero(go_on))
         self.members, self.moves, self.idle = self.members[go_on], np.ones(np.count_nonzero(go_on), bool), 0
-        smaller = compile([self.flat.graphs[n] for n in self.members.tolist()])
+        smaller = self.flat.subset(self.members) if isinstance(self.flat, RepeatedGraph) else None
+        smaller = smaller or compile([self.flat.graphs[n] for n in self.members.tolist()])
         self.state = self.solver.init(smaller, self.task, self.context)
         self.solver.put(self.state, np.arange(len(self.members)), part)
 
@@ -147,7 +149,7 @@ class Iteration(Generic[State]):
         ]
         return Ending(status, self.residual, self.iterations.tolist())
 
-    def answers(self) -> list[Estimate]:
+    def answers(self) -> Sequence[Estimate]:
         """Return one estimate per graph."""
         ending = self.end()
         return self.solver.finish(self.flat, self.whole, self.task, ending)
@@ -155,7 +157,7 @@ class Iteration(Generic[State]):
 
 def run_in_batches(
     solver: IterativeSolver[Any], graphs: Sequence[FactorGraph], task: Task, context: SolveContext
-) -> list[Estimate]:
+) -> Sequence[Estimate]:
     """Return one estimate per graph, from batches that run one after the other.
 
     Under a time limit each batch gets a share of the time left. Batches that need more go on after all others had
@@ -163,7 +165,7 @@ def run_in_batches(
     """
     batches = _batches(graphs, solver.batch_size(context))
     own = context if len(batches) == 1 else replace(context, progress=None)
-    found: list[Estimate] = [None] * len(graphs)  # type: ignore[list-item]
+    found: list[tuple[list[int], Sequence[Estimate]]] = []
     waiting: list[tuple[list[int], Iteration[Any] | None]] = [(batch, None) for batch in batches]
     known: dict[tuple[int, ...], FlatGraph[np.ndarray]] = {}
     finished = 0
@@ -177,13 +179,12 @@ def run_in_batches(
             if not (run.over or context.clock.stopped):
                 later.append((batch, run))
                 continue
-            for n, estimate in zip(batch, run.answers(), strict=True):
-                found[n] = estimate
+            found.append((batch, run.answers()))
             finished += len(batch)
             if len(batches) > 1:
                 context.report(finished, len(graphs))
         waiting = later
-    return found
+    return in_order(found)
 
 
 def _compiled(
@@ -210,7 +211,10 @@ def _batches(graphs: Sequence[FactorGraph], most: float) -> list[list[int]]:
     if most == math.inf or len(graphs) == 1:
         return [numbers]
     known: dict[int, int] = {}  # Graphs often share their structure.
-    sorts = [_sort_of(graph, known) for graph in graphs]
+    if share_structure(graphs) and not any_zeros(graphs):
+        sorts = [_sort_of(graphs[0], known)] * len(graphs)
+    else:
+        sorts = [_sort_of(graph, known) for graph in graphs]
     sizes = [graph.structure.num_edges + graph.structure.num_entries for graph in graphs]
     batches: list[list[int]] = []
     size, sort = 0, -1

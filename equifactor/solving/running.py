@@ -11,6 +11,7 @@ from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph import FactorGraph
 from equifactor.graph.reduction import without_impossible_states
+from equifactor.graph.repeated_graph import any_zeros
 from equifactor.kernels import compile_costs  # noqa: F401 - it lets imports of Numba look at the clock
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.solver import SolveContext, Solver
@@ -66,5 +67,4 @@ def _is_plain(graphs: list[FactorGraph], structures: Iterable[FactorGraph]) -> b
     """
     if np.any(np.concatenate([g.structure.card for g in structures]) == 1):
         return False
-    # The smallest log value is -inf if there is a zero, and NaN in no graph.
-    return bool(np.concatenate([g.log_phi for g in graphs]).min(initial=0.0) > -np.inf)
+    return not any_zeros(graphs)

@@ -153,7 +153,7 @@ class IterativeSolver(Solver, Generic[State]):
         """Advance the state by `count` iterations; return how far the last *undamped* update moved each graph [G]."""
 
     @abstractmethod
-    def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> list[Estimate]:
+    def finish(self, flat: FlatGraph[np.ndarray], state: State, task: Task, ending: Ending) -> Sequence[Estimate]:
         """Return the answers from the last state, one per graph."""
 
     def take(self, state: State, graphs: IntArray) -> Any:

@@ -11,6 +11,7 @@ from equifactor.base.budget import Budget, Refusal
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.graph.repeated_graph import share_structure
 from equifactor.kernels.compile_costs import LAST_COMPILE_SHARE, can_compile, seconds_to_compile
 from equifactor.solvers.auto.table_forms import completed, cost_in_words, has_kinds, table_forms
 from equifactor.solvers.elimination.brute import BruteForce
@@ -32,13 +33,15 @@ if TYPE_CHECKING:
 _FEW_STATES = 2**14
 # The share of the time left after which exact is stopped: another solver still needs time. Halved or doubled: error and
 # gap within 20 %.
-_EXACT_LIMIT = 0.75
-# Exact starts if its estimate is at most this share of its time. Halved or doubled: error and gap within 10 %.
-_EXACT_SHARE = 2 / 3
+_EXACT_LIMIT = 0.9
+# Exact starts if its estimate is at most this share of its time. Sums take 0.25 to 0.8 of their estimate. The share for
+# MAP was halved and doubled: gap within 10 %.
+_EXACT_SHARE = {Task.MAR: 1.25, Task.PR: 1.25, Task.MAP: 0.6}
 # Reference seconds for an edge, before planning looks at its limit: measured on a formula of 656,000 clauses.
 _PLAN_START = 1.2e-6
-# The share of the time of exact MAP for its plan, because search needs the rest. A spin grid of 625 variables, which
-# does not fit, is planned for 0.7 ms and not 2.0 ms with a limit of 10 ms, and for 1.4 ms and not 4.9 ms with 30 ms.
+# The share of the time of exact for its plan, because others need the rest if it does not fit. For MAP a spin grid of
+# 625 variables, which does not fit, is planned for 0.7 ms and not 2.0 ms with a limit of 10 ms, and for 1.4 ms and not
+# 4.9 ms with 30 ms.
 _PLAN_SHARE = 0.2
 _QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Halved or doubled: gap within 30 %.
 # The share of the time of exact MAP for the search before it, which often proves the optimum. Halved or doubled: gap
@@ -52,6 +55,8 @@ _FEW_ENTRIES = 2**22
 _NATIVE_SHARE = 0.4
 # The share of the time for a possible assignment of a formula or its refutation. Halved or doubled: error within 10 %.
 _FIRST_SHARE = 0.3
+# The share of the time left for moves of blocks if local search is compiled after them. Chosen by hand.
+_BLOCK_SHARE = 0.1
 SEARCH = "search"  # The family of kernels of the portfolio for MAP.
 # Reference seconds that exact may take if there is no deadline: a minute, for which people still wait.
 _UNLIMITED = 60.0
@@ -128,7 +133,7 @@ class Auto(Solver):
         if not Budget(context.clock).ends_in_time(_PLAN_START * tables[0].structure.num_edges):
             return [Refusal(f"{cost}there was no time to find an elimination order")] * len(group)
         solver = Exact(memory_limit=self.memory_limit)
-        planning = replace(context, clock=context.clock.part(_PLAN_SHARE)) if task is Task.MAP else context
+        planning = replace(context, clock=context.clock.part(_PLAN_SHARE))
         plan = solver.plan(tables[0], task, planning)
         if plan.impossible:
             return _back(solver.run(tables, task, context), lowered)
@@ -154,7 +159,7 @@ class Auto(Solver):
             return Refusal(f"{cost}no elimination order within {limit} was found up to width {plan.width}")
         if not plan.fits(self.memory_limit, task):
             return Refusal(f"{cost}exact would need {plan.cost_of(task)}")
-        share = 1.0 if context.clock.time_limit is None else _EXACT_SHARE
+        share = 1.0 if context.clock.time_limit is None else _EXACT_SHARE[task]
         if not Budget(context.clock, _UNLIMITED).worth_starting(plan.seconds(task) * count, share):
             return Refusal(f"{cost}exact would take about {plan.seconds(task) * count:.2g} s")
         return None
@@ -213,7 +218,7 @@ class Auto(Solver):
         """
         from equifactor.solvers.auto.possibility import are_contradictory, has_hard_structure, zeros_alone
 
-        if not has_hard_structure(graph):
+        if context.clock.stopped or not has_hard_structure(graph):
             return None, -math.inf
         if are_contradictory(graph):
             return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf
@@ -268,29 +273,35 @@ class Auto(Solver):
     def _by_messages(self, form: LoweredGraph, known: Estimate | None, why: Refusal, context: SolveContext) -> Estimate:
         """Return the MAP by solvers that need few kernels, because those of the search are not ready.
 
-        These are max-product and a network, both in plain NumPy, and local search if it is compiled soon enough.
+        These are max-product, a network and exact moves of blocks, all in plain NumPy, and local search if it is
+        compiled soon enough.
         """
         from equifactor.solvers.auto.sum_portfolio import network_fits
         from equifactor.solvers.learned.fe_net_solver import FENetSolver
+        from equifactor.solvers.search.block_search import PlainBlocks
         from equifactor.solvers.search.local_search import LocalSearchSolver
 
-        best: tuple[Estimate, Solver | str] = Estimate(status=Status.TIME_LIMIT) if known is None else known, "search"
-        for solver in (BeliefPropagation(damping=0.5), FENetSolver(), LocalSearchSolver()):
+        best: tuple[Estimate, object] = Estimate(status=Status.TIME_LIMIT) if known is None else known, "search"
+        clock, blocks = context.clock, PlainBlocks()
+        for solver in (BeliefPropagation(damping=0.5), FENetSolver(), blocks, LocalSearchSolver()):
             is_first = isinstance(solver, BeliefPropagation)
-            if not is_first and not can_compile(context.clock, 1.0, solver.name, compile_share=LAST_COMPILE_SHARE):
+            if not is_first and not _is_compilable(solver.name, clock):
                 continue
             if isinstance(solver, FENetSolver) and not network_fits([form.graph], context):
                 continue
-            if not is_first and context.clock.stopped:
+            if not is_first and clock.stopped:
                 break
+            share = _BLOCK_SHARE if solver is blocks and _is_compilable(LocalSearchSolver.name, clock) else 1.0
             try:
-                found = form.estimate(solver.run([form.graph], Task.MAP, context)[0])
+                answer = solver.run([form.graph], Task.MAP, replace(context, clock=clock.part(share)))[0]
             except NotCompiledError:
                 continue
-            if found.status is Status.ZERO_PROBABILITY:
+            found = form.estimate(answer)
+            if found.status in (Status.ZERO_PROBABILITY, Status.OPTIMAL):
                 return _say(found, solver, why)
             if best[0].assignment is None or is_better(_score(form, found), _score(form, best[0])):
                 best = found, solver
+                blocks.start = answer.assignment
         seconds = seconds_to_compile(SEARCH)
         reason = (
             f"{why}, and compiling the kernels of the search takes about {seconds:.0f} s (equifactor doctor --warm)"
@@ -320,6 +331,10 @@ class Auto(Solver):
         return _say(form.estimate(portfolio.solve(seconds)), "search with bounds", why)
 
 
+def _is_compilable(solver: str, clock: Clock) -> bool:
+    return can_compile(clock, 1.0, solver, compile_share=LAST_COMPILE_SHARE)
+
+
 def _score(form: LoweredGraph, estimate: Estimate) -> float:
     """Return the log score of an answer; -inf without one."""
     return -math.inf if estimate.assignment is None else float(form.original.log_score(estimate.assignment))
@@ -327,11 +342,11 @@ def _score(form: LoweredGraph, estimate: Estimate) -> float:
 
 def _ends(forms: Sequence[LoweredGraph | Refusal]) -> Iterator[int]:
     """Yield where each group of neighbours whose dense tables have the same structure ends."""
-    from equifactor.solvers.elimination.exact_batch import all_same_structure, same_structure
+    from equifactor.solvers.elimination.exact_batch import same_structure
 
     tables = [None if isinstance(form, Refusal) else form.graph for form in forms]
     start = 0
-    for stop in range(len(forms) if all_same_structure(tables) else 1, len(forms) + 1):
+    for stop in range(len(forms) if share_structure(tables) else 1, len(forms) + 1):
         if stop < len(forms):
             one, other = tables[start], tables[stop]
             if one is not None and other is not None and same_structure(one, other):
@@ -356,7 +371,7 @@ def _unless_stopped(estimates: Sequence[Estimate], solver: Solver, why: str) -> 
     return [refusal if e.status in stopped else _say(e, solver, why) for e in estimates]
 
 
-def _say(estimate: Estimate, chosen: Solver | str, why: str | Refusal) -> Estimate:
+def _say(estimate: Estimate, chosen: object, why: str | Refusal) -> Estimate:
     """Return the estimate with a message that says what was chosen and why."""
     message = f"auto chose {chosen}: {why}. {estimate.message or estimate.status.advice}"
     return replace(estimate, message=message, stats={**estimate.stats, "chosen": str(chosen)})

@@ -35,6 +35,7 @@ class MaxProduct:
         self.iterations = 0
         self._settings = BpSettings("max", "parallel", 0.5, 1e-6, context.seed)
         self._engine = new_engine(flat, self._settings, context, "numba")
+        self._clock = context.clock
         self._change = np.inf  # The largest change of a message in the last iteration.
 
     @property
@@ -48,8 +49,10 @@ class MaxProduct:
         self._change = float(self._engine.sweep(_BP_PART).max(initial=0.0))
 
     def decoded(self) -> tuple[list[IntArray], FloatArray]:
-        """Return two decodings [V] of the messages, and an upper bound [1]."""
+        """Return two decodings [V] of the messages, or one after the deadline, and an upper bound [1]."""
         answers = self._engine.answers()
+        if self._clock.stopped:
+            return [answers.states], answers.upper_bound
         return [answers.states, sequential_states(self.flat, self._engine.messages())], answers.upper_bound
 
 

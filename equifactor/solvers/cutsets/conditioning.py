@@ -14,7 +14,7 @@ from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import ReducedGraph, to_free_part
 from equifactor.solvers.cutsets.block_program import build_block, shared_memory
-from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cut_to_fit
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cut_to_fit, order_seconds
 from equifactor.solvers.cutsets.cutset_levels import Nest, choose_states, cluster_work, level_arrays, nest
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.plan import format_bytes
@@ -80,9 +80,10 @@ class Conditioning(GraphSolver):
         reduced = to_free_part(graph)
         if reduced is None:
             return impossible()
-        if context.clock.stopped:
-            return Estimate(status=context.clock.status or Status.TIME_LIMIT)
         budget = Budget(context.clock)
+        if context.clock.stopped or not budget.ends_in_time(order_seconds(reduced.graph.structure)):
+            said = "There is not enough time to choose a cutset. Raise the time limit, or use bp."
+            return Estimate(status=context.clock.status or Status.TIME_LIMIT, message=said)
         nested = best_cutset(reduced.graph, self.memory_limit, task, context.seed, context.clock.left)
         seconds = seconds_of(nested, task)
         if math.isinf(seconds):
@@ -115,10 +116,10 @@ def best_cutset(graph: FactorGraph, gib: float, task: Task, seed: int, most_seco
     If the first ones would take many times `most_seconds`, no others are tried. The choice ends after about a fifth of
     `most_seconds`.
     """
-    clock = Clock()
+    clock, once = Clock(), order_seconds(graph.structure)
 
     def late(share: float) -> bool:
-        return clock.seconds + Seconds.CUTSET_ORDER * graph.num_vars > share * most_seconds
+        return clock.seconds + once > share * most_seconds
 
     kept = memory_budget(gib)
     rng = np.random.default_rng(seed)

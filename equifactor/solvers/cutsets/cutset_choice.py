@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.orders import FEW_TRIES, MOST_BITS, Order, PlanningLimits, best_order
@@ -107,8 +108,11 @@ def cover(
     used: FloatArray,
     rng: np.random.Generator,
     haste: Callable[[], bool] | None = None,
+    over: Callable[[], bool] | None = None,
 ) -> list[Cut]:
     """Return cutsets such that every variable is in the block of at least one of them: usually two cutsets.
+
+    The list is empty if time is over before every variable is in a block.
 
     Args:
         structure: the structure of the model.
@@ -116,6 +120,7 @@ def cover(
         used: [V] how often each variable has been cut so far; it is updated, so that the next cover cuts others.
         rng: the generator of noise in the choice.
         haste: returns whether time is short.
+        over: returns whether time is over.
     """
     free = np.zeros(structure.num_vars, bool)  # the variables that are in some block
     cuts: list[Cut] = []
@@ -125,11 +130,28 @@ def cover(
         if cuts:
             cost[uncovered] /= _REUSE_PRICE
         never = int(uncovered[0]) if cuts else -1
-        cut = cut_to_fit(structure, limits, cost, never=never, seed=int(rng.integers(2**31)), haste=haste)
+        cut = cut_to_fit(structure, limits, cost, never=never, seed=int(rng.integers(2**31)), haste=haste, over=over)
         cuts.append(cut)
         free |= ~cut.is_cut
+        if over is not None and over() and not (cut.fits and free.all()):
+            return []
         used[cut.is_cut] += 1.0
     return cuts
+
+
+def order_seconds(structure: Structure) -> float:
+    """Return the reference seconds to make one elimination order while a cutset is chosen.
+
+    Beside a share for each variable, the first prices count the triangles at each pair of neighbours: 2.7 s for all
+    pairs of 1,000 variables.
+    """
+    s = structure
+    degree = np.bincount(s.scope_vars, (s.arity - 1)[s.factor_of_edge], minlength=s.num_vars)
+    some = np.flatnonzero(s.arity)
+    arity = s.arity[some]
+    least = np.minimum.reduceat(degree[s.scope_vars], s.scope_ptr[some]) if len(some) else np.zeros(0)
+    triangles = float((least * arity * (arity - 1)).sum()) / 2
+    return Seconds.CUTSET_ORDER * s.num_vars + Seconds.CUTSET_TRIANGLE * triangles
 
 
 def without_variables(structure: Structure, is_cut: BoolArray) -> tuple[Structure, IntArray]:

@@ -137,9 +137,12 @@ class Ascent(ABC):
         out = np.empty(0 if self.kinds is None else len(values))
         asked = np.zeros(0 if self.kinds is None else self.flat.num_factors, np.int64)
         arrays = self.kinds, self.log_phi, self.total, values, states, out, asked
-        slots = np.cumsum(np.diff(self.around.ptr)[order])
-        cuts = np.searchsorted(slots, np.arange(_CALL_SLOTS, slots[-1] if len(slots) else 0, _CALL_SLOTS), "right")
-        for part in np.split(order, np.unique(cuts)):
+        parts = [order]
+        if len(self.around.slots) > _CALL_SLOTS:
+            slots = np.cumsum(np.diff(self.around.ptr)[order])
+            cuts = np.searchsorted(slots, np.arange(_CALL_SLOTS, slots[-1], _CALL_SLOTS), "right")
+            parts = np.split(order, np.unique(cuts))
+        for part in parts:
             if clock is not None and clock.stopped:
                 return None
             decode.decode_in_order(part, *graph, *arrays)

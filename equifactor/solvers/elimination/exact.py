@@ -12,10 +12,10 @@ import numpy as np
 from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.graph.repeated_graph import share_structure
 from equifactor.kernels.readiness import plain_is_better, uses_kernels
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
 from equifactor.solvers.elimination.exact_batch import (
-    all_same_structure,
     batch_sums,
     numba_sums,
     plan_structure,
@@ -26,7 +26,7 @@ from equifactor.solvers.elimination.orders import NoOrder, Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
 from equifactor.solvers.elimination.side_by_side import runs_together
-from equifactor.solving.estimate import Estimate, LazyEstimates, impossible
+from equifactor.solving.estimate import MANY, Estimate, LazyEstimates, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
 
-_MANY = 64  # Graphs whose answers are made one by one, when somebody looks. Chosen by hand.
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
 
 
@@ -128,7 +127,7 @@ class Exact(GraphSolver):
             row = p[n] if task is Task.MAR else None
             return _sums(steps.reduced.applied_to(group[n]), steps, Sums(float(log_z[n]), row))
 
-        if len(log_z) == len(group) >= _MANY and math.isfinite(log_z.sum()) and math.isfinite(p.sum()):
+        if len(log_z) == len(group) >= MANY and math.isfinite(log_z.sum()) and math.isfinite(p.sum()):
             return LazyEstimates(len(group), make)
         return [make(n) if n < len(log_z) else _stopped(steps, context) for n in range(len(group))]
 
@@ -172,7 +171,7 @@ def _run_plain(reduced: ReducedGraph, steps: Plan, task: Task, context: SolveCon
 
 
 def _groups(graphs: Sequence[FactorGraph]) -> Iterator[Sequence[FactorGraph]]:
-    if all_same_structure(graphs):
+    if share_structure(graphs):
         yield graphs
         return
     start = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from equifactor.factors.lowered_graph import lower_all
 from equifactor.graph.reduction import without_observed
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.program import read_only
-from equifactor.solvers.elimination.side_by_side import SideBySide, runs_together
+from equifactor.solvers.elimination.side_by_side import BatchElimination, runs_together
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
@@ -85,16 +84,6 @@ def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
     )
 
 
-def all_same_structure(graphs: Sequence[FactorGraph | None]) -> bool:
-    """Return whether all graphs share one structure, and nothing is observed or the same array says what is.
-
-    It is a quick check: False where `same_structure` has to compare observations.
-    """
-    if not all(graphs):
-        return False
-    return all(len(set(map(id, map(attrgetter(name), graphs)))) == 1 for name in ("structure", "observed"))
-
-
 def plan_structure(graph: FactorGraph, memory_limit: float | None = None, task: Task = Task.MAR) -> Plan:
     """Return a plan that holds for any tables over the graph's structure: it does not rely on zeros."""
     return plan(without_observed(graph), memory_limit=memory_limit, task=task)
@@ -124,7 +113,7 @@ def batch_sums(
             yield engine.sums(_tables(graphs[n : n + size], steps), device, dtype)
         return
     if runs_together(steps, len(graphs)):
-        together = SideBySide(steps)
+        together = BatchElimination(steps)
         for n in range(0, len(graphs), together.chunk):
             if clock.stopped:
                 return
@@ -146,7 +135,7 @@ def _tables(graphs: Sequence[FactorGraph], steps: Plan) -> FloatArray:
 
 
 def _sums_together(
-    log_phi: FloatArray, steps: Plan, together: SideBySide, marginals: bool
+    log_phi: FloatArray, steps: Plan, together: BatchElimination, marginals: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Return what `numba_sums` returns, computed side by side where the ranges of the tables allow it."""
     with np.errstate(all="ignore"):

@@ -21,6 +21,9 @@ MOST_BITS = 500.0  # Larger tables are all equally impossible, and powers of two
 # `conditioning` within 20 %, error of `loop-bp` within 50 %.
 FEW_TRIES = 4
 BITS_ROUNDING = 1e-9  # The rounding of sums of bits that is allowed: 1e6 times that of a sum of 30 bits.
+# List operations of the first prices, per edge and neighbour of its variable with fewer: 2.7 s for all pairs of 1,000
+# variables.
+_TRIANGLE = 0.15
 _GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.
 
 # The rule and the noise of the first tries, by fill or by growth with a balance; see the kernels. Every second later
@@ -53,7 +56,9 @@ class PlanningLimits(NamedTuple):
     """The limits on the cost of planning, and on the cost of the order that it finds."""
 
     tries: int = 256  # most orders to try
-    effort: float = 1.0  # list operations of planning per table entry of the best orders: at most what it can save
+    # List operations of planning per table entry of the best orders. On 32 random models of eight kinds, planning and
+    # running together take 1.0 to 1.8 times as long with 1, and 0.85 to 1.04 times as long with 0.12.
+    effort: float = 0.25
     kept: float = math.inf  # entries of all messages of a component, above which a try of it is abandoned
     message: float = math.inf  # entries of one message, above which a try of its component is abandoned
     work: float = math.inf  # list operations, about 1e8 per second, after which planning ends in any case
@@ -75,6 +80,9 @@ def best_order(
     from equifactor.solvers.elimination import order_kernels as kernels
 
     ptr, adj = kernels.adjacency(structure.num_vars, structure.scope_ptr, structure.scope_vars)
+    degree = np.diff(ptr)
+    if _TRIANGLE * float(np.minimum(degree[adj], np.repeat(degree, degree)).sum()) > limits.work:
+        return NoOrder(0.0, 0, True)
     label, count = kernels.components(ptr, adj)
     tries = _Tries(structure, ptr, adj, label, count)
     made = tries.run(limits, seed)

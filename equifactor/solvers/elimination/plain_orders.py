@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -25,14 +26,16 @@ _STEP_ENTRIES = 30.0  # Table entries that plain elimination computes in the tim
 _TIE = 1e-4  # The price of one bit of a table, in fill edges: among equal fill the smaller table comes first.
 # The rules: least fill, or least growth of the tables with this weight of an entry that is replaced; see `by_growth`.
 _RULES: tuple[Literal["fill"] | int, ...] = ("fill", 2, 4)
+_KEPT = 64  # Orders that `known_order` keeps, the most recently used. Chosen by hand.
+_known: OrderedDict[tuple[bytes, bytes, bytes, PlanningLimits], Order] = OrderedDict()
 
 
 class _OutOfStepsError(Exception):
     """The planner has made as many set operations as it may."""
 
 
-class _Found(NamedTuple):
-    """The best order of one component."""
+class Steps(NamedTuple):
+    """An order of some variables, such as those of one component, and what it costs."""
 
     entries: int  # of all tables
     variables: list[int]  # in the order of elimination
@@ -47,7 +50,7 @@ def plain_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder
 
     Cost: below 1 ms for a grid of 8 x 8 variables, 0.05 s for one of 10 x 100.
     """
-    planner = _Planner(structure, limits)
+    planner = Planner(structure, limits)
     try:
         components = planner.components()
         found = [planner.best(part) for part in components]
@@ -55,7 +58,18 @@ def plain_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder
         return NoOrder(max(1.0, planner.largest), planner.tries, True) if planner.is_limited else None
     if any(own is None for own in found):
         return NoOrder(planner.largest, planner.tries, False)
-    return _placed([own for own in found if own is not None], structure.num_vars, planner.tries)
+    return placed([own for own in found if own is not None], structure.num_vars, planner.tries)
+
+
+def known_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder | None:
+    """Return the order that `plain_order` found before for an equal structure, or finds now."""
+    key = structure.card.tobytes(), structure.scope_ptr.tobytes(), structure.scope_vars.tobytes(), limits
+    found = _known.pop(key, None) or plain_order(structure, limits)
+    if isinstance(found, Order):  # a search that the clock cut short is made again
+        _known[key] = found
+        if len(_known) > _KEPT:
+            _known.popitem(last=False)
+    return found
 
 
 def plain_order_seconds(structure: Structure) -> float:
@@ -63,7 +77,7 @@ def plain_order_seconds(structure: Structure) -> float:
     return 6e-5 * structure.num_vars + 1e-6 * float(np.square(structure.arity.astype(float)).sum())
 
 
-class _Planner:
+class Planner:
     """The graph of variables that share a factor, the limits, and the set operations made so far."""
 
     def __init__(self, structure: Structure, limits: PlanningLimits) -> None:
@@ -145,17 +159,17 @@ class _Planner:
             found.append(part)
         return found
 
-    def best(self, part: Sequence[int]) -> _Found | None:
+    def best(self, part: Sequence[int]) -> Steps | None:
         """Return the best order of one component; None if every rule exceeds the limits on memory."""
         if len(part) == 1:
-            return _Found(self.card[part[0]], [part[0]], [set()])
-        best: _Found | None = None
+            return Steps(self.card[part[0]], [part[0]], [set()])
+        best: Steps | None = None
         least = math.inf  # bits at which the rules failed
         for n, rule in enumerate(_RULES[: self.limits.tries]):
             before = self.steps
             self.tries = max(self.tries, n + 1)
             found = self._eliminate(part, rule, math.inf if best is None else best.entries)
-            if isinstance(found, _Found):
+            if isinstance(found, Steps):
                 best = found
             else:
                 least = min(least, found)
@@ -165,7 +179,7 @@ class _Planner:
             self.largest = max(self.largest, least)
         return best
 
-    def _eliminate(self, part: Sequence[int], rule: Literal["fill"] | int, most: float) -> _Found | float:
+    def _eliminate(self, part: Sequence[int], rule: Literal["fill"] | int, most: float) -> Steps | float:
         """Return the order of one rule, or the bits of the table at which it exceeded the limits or `most` entries."""
         near = {i: set(self.near[i]) for i in part}
         card, limits = self.card, self.limits
@@ -174,7 +188,7 @@ class _Planner:
         key = {i: prices.of(i) for i in part}
         heap = [(k, i) for i, k in key.items()]
         heapify(heap)
-        found = _Found(0, [], [])
+        found = Steps(0, [], [])
         entries = kept = largest = 0
         while heap:
             k, v = heappop(heap)
@@ -209,7 +223,7 @@ class _Planner:
 class _FillPrices:
     """The price of a variable is the number of pairs of its neighbours that are not neighbours of each other."""
 
-    def __init__(self, near: dict[int, set[int]], size: dict[int, int], planner: _Planner) -> None:
+    def __init__(self, near: dict[int, set[int]], size: dict[int, int], planner: Planner) -> None:
         self.near, self.size, self.card, self.planner = near, size, planner.card, planner
         self.fill = {}
         for i, around in near.items():
@@ -259,7 +273,7 @@ class _FillPrices:
 class _GrowthPrices:
     """The price of a variable is the entries of its message beyond `balance` times those of the tables it replaces."""
 
-    def __init__(self, near: dict[int, set[int]], size: dict[int, int], planner: _Planner, balance: int) -> None:
+    def __init__(self, near: dict[int, set[int]], size: dict[int, int], planner: Planner, balance: int) -> None:
         self.near, self.size, self.planner, self.balance = near, size, planner, balance
         card = self.card = planner.card
         planner.spend(2.0 * len(near))
@@ -297,8 +311,8 @@ class _GrowthPrices:
         return around
 
 
-def _placed(found: Sequence[_Found], num_vars: int, tries: int) -> Order:
-    """Return the order of all components, in post order: every subtree of clusters is one run."""
+def placed(found: Sequence[Steps], num_vars: int, tries: int) -> Order:
+    """Return the order of all variables, in post order: every subtree of clusters is one run."""
     order: list[int] = []
     separator: list[set[int]] = [set()] * num_vars
     for own in found:
@@ -308,7 +322,7 @@ def _placed(found: Sequence[_Found], num_vars: int, tries: int) -> Order:
             separator[own.variables[n]] = around
             if around:
                 children[min([first[i] for i in around])].append(n)
-        stack, backwards = [len(children) - 1], []  # the last variable of a component is its root
+        stack, backwards = [n for n, around in enumerate(own.separators) if not around], []  # the roots
         while stack:
             n = stack.pop()
             backwards.append(own.variables[n])

@@ -286,10 +286,10 @@ def plan(
 
 def _first_plan(empty: Plan, limits: PlanningLimits) -> Plan | None:
     """Return the plan along an order of plain Python, whichever kernels are ready; None if that takes too long."""
-    from equifactor.solvers.elimination.plain_orders import plain_order, plain_order_seconds
+    from equifactor.solvers.elimination.plain_orders import known_order, plain_order_seconds
 
     structure = empty.reduced.graph.structure
-    order = plain_order(structure, limits) if plain_order_seconds(structure) < _FIRST_SECONDS else None
+    order = known_order(structure, limits) if plain_order_seconds(structure) < _FIRST_SECONDS else None
     return replace(empty, found=order) if isinstance(order, Order) else None
 
 

@@ -144,27 +144,57 @@ def _maximise_out(i, count, others, joint, pool, trace):
 
 @kernel
 def merge_nested(pool):
-    """Add every factor to one whose scope holds its own; add a unary factor only to another of its variable."""
+    """Add every factor to one whose scope holds its own; add a unary factor only to another of its variable.
+
+    Cost O(E), and for factors of arity above two as many steps as their variable with the fewest such factors has
+    factors: a pair is compared with wider factors only, and with other pairs by marks.
+    """
     pool = FactorPool(*pool)
-    card, start, arity, first, scope, table = pool.card, pool.start, pool.arity, pool.first, pool.scope, pool.table
+    card, start, arity, scope = pool.card, pool.start, pool.arity, pool.scope
     head, node_factor, node_next = pool.head, pool.node_factor, pool.node_next
     step, digit = np.empty(len(card) + 2, np.int64), np.empty(len(card) + 2, np.int64)
+    met_by, met = np.full(len(card), -1, np.int64), np.empty(len(card), np.int64)
+    wide = np.zeros(len(card), np.int64)  # the number of factors of arity above two around each variable
+    for a in range(pool.ends[FACTOR]):
+        if arity[a] > 2:
+            for s in range(start[a], start[a] + arity[a]):
+                wide[scope[s]] += 1
+    for i in range(len(card)):
+        node = head[i]
+        while node >= 0:
+            b = node_factor[node]
+            node = node_next[node]
+            if arity[b] == 2 and scope[start[b]] == i:
+                j = scope[start[b] + 1]
+                if met_by[j] == i:
+                    _merge(met[j], b, pool, step, digit)
+                met_by[j], met[j] = i, b
     for a in range(pool.ends[FACTOR]):
         if arity[a] < 1:
             continue
-        node = head[scope[start[a]]]
+        i = scope[start[a]]
+        for s in range(start[a] + 1, start[a] + arity[a]):
+            if wide[scope[s]] < wide[i]:
+                i = scope[s]
+        node = head[i] if arity[a] == 1 or wide[i] > 0 else -1
         while node >= 0:
             b = node_factor[node]
             node = node_next[node]
             larger = arity[b] > arity[a] or (arity[b] == arity[a] and b < a)
             if not larger or (arity[a] == 1 and arity[b] > 1):
                 continue
-            own, other = scope[start[a] : start[a] + arity[a]], scope[start[b] : start[b] + arity[b]]
-            if _is_inside(own, other):
-                last = start[a] + arity[a]
-                add_table(other, len(other), card, scope, start[a], last, table, first[a], table, first[b], step, digit)
-                arity[a] = DEAD
+            if _is_inside(scope[start[a] : start[a] + arity[a]], scope[start[b] : start[b] + arity[b]]):
+                _merge(a, b, pool, step, digit)
                 break
+
+
+@kernel
+def _merge(a, b, pool, step, digit):
+    """Add the table of factor a, which is dead afterwards, to that of factor b, whose scope holds its scope."""
+    card, start, arity, first, scope, table = pool.card, pool.start, pool.arity, pool.first, pool.scope, pool.table
+    other, last = scope[start[b] : start[b] + arity[b]], start[a] + arity[a]
+    add_table(other, len(other), card, scope, start[a], last, table, first[a], table, first[b], step, digit)
+    arity[a] = DEAD
 
 
 @kernel

@@ -36,7 +36,7 @@ class _Input(NamedTuple):
     within: Shape  # the shape over the axes of the cluster
 
 
-class SideBySide:
+class BatchElimination:
     """The clusters of a plan. A cluster has its own variable as first axis, then its separator, earliest first."""
 
     def __init__(self, steps: Plan) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,13 +11,13 @@ import numpy as np
 
 from equifactor.base.budget import LEAST_LOG
 from equifactor.base.options import option
-from equifactor.base.status import Task
+from equifactor.base.status import Status, Task
 from equifactor.base.torch_device import torch_batch_size
 from equifactor.factors.table_ranges import structured_ranges, table_ranges
 from equifactor.graph.components import count_components
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.messages.bp_engine import BpEngine, BpPart, BpSettings, Schedule, engine_name, new_engine
-from equifactor.solving.estimate import Estimate
+from equifactor.solving.estimate import MANY, Estimate, LazyEstimates
 from equifactor.solving.registry import register
 from equifactor.solving.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
 
@@ -83,12 +85,22 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
             return torch_batch_size(context.device, _TORCH_BATCH_SIZE)
         return 0.0 if self.schedule in ("random", "residual") else BATCH_SIZE
 
-    def finish(self, flat: FlatGraph[np.ndarray], state: BpEngine, task: Task, ending: Ending) -> list[Estimate]:
+    def finish(self, flat: FlatGraph[np.ndarray], state: BpEngine, task: Task, ending: Ending) -> Sequence[Estimate]:
         """Return beliefs, and ln Z or an assignment with its bound."""
         answers = state.answers()
         mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
         empty = np.isneginf(answers.upper_bound if task is Task.MAP else answers.log_z)
         empty[flat.graph_of_var[mass == 0.0]] = True
+        vanished = _vanished(flat, state, answers.probabilities) if task is not Task.MAP else [0] * flat.num_graphs
+        sound = math.isfinite(answers.probabilities.sum()) and not empty.any() and not flat.has_zeros
+        if flat.num_graphs >= MANY and task is not Task.MAP and sound and math.isfinite(answers.log_z.sum()):
+
+            def make(n: int) -> Estimate:
+                fields = {"marginals": flat.marginals_of(answers.probabilities, n), "log_z": float(answers.log_z[n])}
+                return _estimate(fields, ending, n, vanished[n], state.name)
+
+            if Status.NON_FINITE not in ending.status:
+                return LazyEstimates(flat.num_graphs, make)
         found: list[dict[str, Any]]
         if task is Task.MAP:
             states = self._decoded(flat, state, answers.states, answers.probabilities)
@@ -97,16 +109,9 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         else:
             marginals = flat.marginals(answers.probabilities)
             found = [{"marginals": m, "log_z": z} for m, z in zip(marginals, answers.log_z.tolist(), strict=True)]
-        vanished = _vanished(flat, state, answers.probabilities) if task is not Task.MAP else [0] * flat.num_graphs
-        endings = zip(ending.status, ending.iterations, ending.residual.tolist(), vanished, strict=True)
-        for fields, (status, iterations, change, lost) in zip(found, endings, strict=True):
-            fields.update(status=status, iterations=iterations, stats={"change": change, "engine": state.name})
-            if lost:
-                fields["stats"]["vanished"] = lost
-                fields["message"] = f"{status.advice} {lost} state{'s' * (lost > 1)} {_VANISHED}"
         return [
-            zero_or_lost(graph) if is_empty else Estimate.of(fields)
-            for fields, is_empty, graph in zip(found, empty.tolist(), flat.graphs, strict=True)
+            zero_or_lost(graph) if is_empty else _estimate(fields, ending, n, vanished[n], state.name)
+            for n, (fields, is_empty, graph) in enumerate(zip(found, empty.tolist(), flat.graphs, strict=True))
         ]
 
     def _decoded(
@@ -123,6 +128,17 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         from equifactor.solvers.messages.sequential_decoding import sequential_states
 
         return np.where(in_turn[flat.graph_of_var], sequential_states(flat, state.messages()), alone)
+
+
+def _estimate(fields: dict[str, Any], ending: Ending, n: int, vanished: int, engine: str) -> Estimate:
+    """Return the estimate of graph n, with its answers in `fields` and the number of vanished states."""
+    status = ending.status[n]
+    stats = {"change": float(ending.residual[n]), "engine": engine}
+    fields |= {"status": status, "iterations": ending.iterations[n], "stats": stats}
+    if vanished:
+        stats["vanished"] = vanished
+        fields["message"] = f"{status.advice} {vanished} state{'s' * (vanished > 1)} {_VANISHED}"
+    return Estimate.of(fields)
 
 
 _TIED = 1e-6  # The relative difference of max-marginals below which states are tied: the tolerance of messages.

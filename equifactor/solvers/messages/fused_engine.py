@@ -111,7 +111,7 @@ class FusedEngine(TorchEngine):
         self.numbers = msg.new_tensor([settings.damping, float(self.floor)])
         taken, rest = [p for p in flat.groups if _takes(p)], [p for p in flat.groups if not _takes(p)]
         unary = [p for p in rest if len(p.shape) == 1]
-        self.others = _Others(g, [p for p in rest if len(p.shape) != 1], self.kinds, g.graph_of_var)
+        self.others = _FactorsInTorch(g, [p for p in rest if len(p.shape) != 1], self.kinds, g.graph_of_var)
         # Unary factors send the same message in every iteration.
         self.constant = msg.new_zeros(g.num_states)
         for p in unary:
@@ -226,7 +226,7 @@ class FusedEngine(TorchEngine):
             self.gone.copy_(torch.isneginf(self.constant)).index_add_(0, self.summed_at, torch.isneginf(msg).int())
 
 
-class _Others:
+class _FactorsInTorch:
     """The factors that no kernel takes: their messages in torch."""
 
     def __init__(

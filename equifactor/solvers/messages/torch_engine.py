@@ -10,6 +10,7 @@ import numpy as np
 from equifactor.base.errors import OptionError
 from equifactor.base.torch_device import check_device
 from equifactor.factors.table_ranges import message_floor
+from equifactor.graph.repeated_graph import RepeatedGraph
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class TorchEngine:
         """Return the edge states of some graphs, on the device."""
         import torch
 
+        if isinstance(self.compiled, RepeatedGraph):
+            return self.compiled.edge_states_on(graphs, self.msg_fv.device)
         return torch.as_tensor(self.compiled.edge_states_of(graphs), device=self.msg_fv.device)
 
     def rest(self, graphs: IntArray) -> None:
@@ -84,14 +87,15 @@ class TorchEngine:
         from equifactor.solvers.duals.map_bounds import upper_bound_of
 
         log_b_v = tensors.variable_log_beliefs(self.flat, self.msg_fv)
-        # The bound must hold for the given model, not for its tables rounded to single precision.
-        exact = replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.msg_fv.device))
+        wide = self.flat
+        if self.settings.semiring == "max" or self.flat.structured:
+            # A bound must hold for the given model, not for its tables rounded to single precision. For factors of a
+            # thousand variables, single precision leaves no digits after the point of ln Z.
+            wide = replace(self.flat, log_phi=torch.tensor(self.compiled.log_phi, device=self.msg_fv.device))
         log_z = bound = np.full(self.flat.num_graphs, np.nan)
         if self.settings.semiring == "max":
-            bound = upper_bound_of(exact, self.msg_fv.double()).cpu().numpy()
+            bound = upper_bound_of(wide, self.msg_fv.double()).cpu().numpy()
         else:
-            # For factors of a thousand variables, single precision leaves no digits after the point of ln Z.
-            wide = exact if self.flat.structured else self.flat
             log_z = tensors.bethe_log_z(wide, self.msg_fv.to(wide.log_phi.dtype)).double().cpu().numpy()
         return BpAnswers(
             probabilities=tensors.probabilities(self.flat, log_b_v).double().cpu().numpy(),

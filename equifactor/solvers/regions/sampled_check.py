@@ -44,7 +44,7 @@ _FARTHEST = 2.0
 _AT_RANDOM = 1.6
 # The least error of ln Z over the number of variables times their error, as if errors of all had the same sign. By
 # `benchmarks.coverage`, tuning seeds: 100 spins need it.
-_SAME_SIGN = 0.15
+_SAME_SIGN = 0.17
 # The distance from ln Z of the sampler, in its standard errors, beyond which it is not chance. Halved: the same
 # coverage of 30 graphs.
 _BEYOND_CHANCE = 3.0

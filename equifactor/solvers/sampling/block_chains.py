@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import Budget, Seconds
 from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, shared_memory
-from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover, order_seconds
 from equifactor.solvers.elimination.program import read_only
 from equifactor.solvers.sampling.chain_driver import repair
 from equifactor.solvers.sampling.jump_pool import JumpPool, share_of_jumps
@@ -54,6 +55,12 @@ class Cover(NamedTuple):
     weight: FloatArray  # [X] one over the number of blocks that hold the variable of each state
     num_cut: int  # number of variables in the largest cutset
     entries: float  # entries of all cluster tables of all blocks
+
+
+def cover_seconds(graph: FactorGraph, clock: Clock) -> float:
+    """Return about how many seconds the choice of the first blocks takes, which together hold every variable."""
+    least = 2.0 * order_seconds(graph.structure)  # There are two blocks at least.
+    return Budget(clock).time_for(max(Seconds.BLOCK_COVER * graph.num_vars, least))
 
 
 class BlockChains:
@@ -109,10 +116,17 @@ class BlockChains:
         blocks = float(np.mean([len(cover.blocks) for cover in self.covers]))
         return share * share_of_jumps(self.jumped, len(self.x), blocks)
 
-    def add_cover(self, haste: Callable[[], bool] | None = None) -> None:
-        """Choose blocks that differ from those so far; `haste` returns whether time is short."""
+    def add_cover(self, haste: Callable[[], bool] | None = None, over: Callable[[], bool] | None = None) -> bool:
+        """Choose blocks that differ from those so far; return False if there was no time.
+
+        Args:
+            haste: returns whether time is short.
+            over: returns whether time is over.
+        """
         s = self.structure
-        cuts = cover(s, self.limits, self._used, self.choices, haste)
+        cuts = cover(s, self.limits, self._used, self.choices, haste, over)
+        if not cuts:
+            return False
         times = np.sum([~cut.is_cut for cut in cuts], axis=0)
         self.covers.append(
             Cover(
@@ -122,6 +136,7 @@ class BlockChains:
                 entries=sum(cut.entries for cut in cuts),
             )
         )
+        return True
 
     def find_starts(self, clock: Clock, sweeps: int, seconds: float = math.inf) -> bool:
         """Anneal all chains from random states to good ones; return whether some chain found a possible state.

@@ -11,7 +11,7 @@ from equifactor.base.status import Status
 from equifactor.kernels.pointers import place_in_row
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits
 from equifactor.solvers.elimination.impossibility import proven_impossible
-from equifactor.solvers.sampling.block_chains import WARMING_SHARE, BlockChains
+from equifactor.solvers.sampling.block_chains import WARMING_SHARE, BlockChains, cover_seconds
 from equifactor.solvers.sampling.blocks import BlockSampling
 from equifactor.solvers.sampling.diagnostics import R_HAT_LIMIT
 from equifactor.solvers.sampling.running_batches import RunningBatches
@@ -44,10 +44,16 @@ def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, contex
     message says how many independent draws all of them are worth.
     """
     graph, clock = reduced.graph, context.clock
+    said = f"There was not enough time to choose blocks of {graph.num_vars:,} variables. Raise the time limit."
+    nothing = np.zeros((0, graph.num_vars), np.int64)
+    if clock.left < cover_seconds(graph, clock):
+        return BlockDraws(_onto_all(reduced, nothing), clock.status or Status.TIME_LIMIT, said)
     chains = BlockChains(graph, np.ones(1), method.chains, BlockLimits(_ENTRIES, _KEPT), context.seed)
     for _ in range(_COVERS):
         if not chains.covers or not clock.stopped:
-            chains.add_cover(lambda: clock.stopped)
+            chains.add_cover(lambda: clock.stopped, lambda: clock.stopped)
+    if not chains.covers:
+        return BlockDraws(_onto_all(reduced, nothing), clock.status or Status.TIME_LIMIT, said)
     if not chains.find_starts(clock, _WARMING, WARMING_SHARE * clock.left):
         if proven_impossible(reduced.original, clock):
             return BlockDraws(_onto_all(reduced, chains.cold[:0]), Status.ZERO_PROBABILITY, "")

@@ -13,8 +13,8 @@ from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.cutsets.conditioning import CUTSET_SHARE, best_cutset, memory_budget, seconds_of, sum_all
-from equifactor.solvers.cutsets.cutset_choice import BlockLimits
-from equifactor.solvers.sampling.block_chains import WARMING_SHARE, BlockChains
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits, order_seconds
+from equifactor.solvers.sampling.block_chains import WARMING_SHARE, BlockChains, cover_seconds
 from equifactor.solvers.sampling.chain_driver import RunLimits, no_start, run_chains, sampled_estimate
 from equifactor.solvers.sampling.cutset_log_z import CutsetLogZ, combined
 from equifactor.solvers.sampling.running_batches import RunningBatches
@@ -76,9 +76,11 @@ class BlockSampling(GraphSolver):
         if reduced is None:
             return impossible()
         time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
-        if self.enumerate or not reduced.graph.num_vars:
+        budget = Budget(context.clock)
+        tries = self.enumerate and budget.ends_in_time(order_seconds(reduced.graph.structure))
+        if tries or not reduced.graph.num_vars:
             cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
-            if Budget(context.clock).time_for(seconds_of(cut, task)) < ACCEPTED_OVERRUN * time:
+            if budget.time_for(seconds_of(cut, task)) < ACCEPTED_OVERRUN * time:
                 found = sum_all(reduced, cut, task, context, CUTSET_SHARE * time)
                 if not isinstance(found, Refusal):
                     return found
@@ -87,12 +89,14 @@ class BlockSampling(GraphSolver):
 
     def _sample(self, reduced: ReducedGraph, task: Task, time: float, context: SolveContext) -> Estimate:
         graph, clock = reduced.graph, context.clock
-        if self.sweeps is None and time < Budget(clock).time_for(Seconds.BLOCK_COVER * graph.num_vars):
-            said = f"{time:.2g} s is not enough time to choose blocks of {graph.num_vars:,} variables. Use bp."
+        said = f"{time:.2g} s is not enough time to choose blocks of {graph.num_vars:,} variables. Use bp."
+        if self.sweeps is None and time < cover_seconds(graph, clock):
             return Estimate(status=clock.status or Status.TIME_LIMIT, message=said)
         end = clock.seconds + time
         chains = BlockChains(graph, self._betas(), self.chains, self._limits(graph, time, context), context.seed)
         self._add_covers(chains, task, time, context)
+        if not chains.covers:
+            return Estimate(status=clock.status or Status.TIME_LIMIT, message=said)
         if not chains.covers[0].num_cut:  # One block holds every variable: its sums are exact, and nothing is drawn.
             found = sum_all(reduced, best_cutset(graph, self.memory_limit, task, context.seed, time), task, context)
             assert not isinstance(found, Refusal)  # Without a limit of its own, the sum is never refused.
@@ -147,9 +151,12 @@ class BlockSampling(GraphSolver):
             share = _PLANNING_SHARE if chains.covers else _FIRST_SHARE
             return self.sweeps is None and context.clock.seconds > begin + share * time
 
-        chains.add_cover(late)
-        while len(chains.covers) < min(most, _COVERS) and not late():
-            chains.add_cover(late)
+        def over() -> bool:
+            return self.sweeps is None and context.clock.stopped
+
+        if chains.add_cover(late, over):
+            while len(chains.covers) < min(most, _COVERS) and not late():
+                chains.add_cover(late, over)
 
 
 class BlockMoves:

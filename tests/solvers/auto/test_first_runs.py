@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from equifactor import solve
+from equifactor import Status, solve
 from equifactor.generators import ising_grid
 from equifactor.solvers.auto import chooser, sum_ladder
+from equifactor.solvers.search import block_search
 
 GRAPH = ising_grid(6, 6, seed=1, coupling_std=1.5)
 AUTO = "auto(memory_limit=1e-6)"  # Elimination does not fit.
@@ -19,7 +20,7 @@ def allow(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let only some solvers be compiled in time."""
 
     def can_compile(clock: Any, share: float, *families: str, **settings: Any) -> bool:
-        return set(families) <= {*names, "fe-net"}
+        return set(families) <= {*names, "fe-net", "block-search"}
 
     for module in (sum_ladder, chooser):
         monkeypatch.setattr(module, "can_compile", can_compile)
@@ -51,6 +52,11 @@ def test_without_any_sampler_the_network_answers(monkeypatch: pytest.MonkeyPatch
 def test_map_takes_the_best_of_the_solvers_that_are_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     best = solve(GRAPH, "MAP", "exact").log_score
     allow(monkeypatch)
+    proven = solve(GRAPH, "MAP", AUTO)
+    assert (proven.status, proven.stats["chosen"]) == (Status.OPTIMAL, "block-search")
+    assert proven.log_score == pytest.approx(best)
+    monkeypatch.setattr(block_search, "_MOST_STEPS", 1)
+    monkeypatch.setattr(block_search, "_FIRST_BITS", 3.0)
     quick = solve(GRAPH, "MAP", AUTO)
     assert quick.log_score >= solve(GRAPH, "MAP", "bp(damping=0.5)").log_score
     assert "compiling the kernels of the search takes" in quick.message

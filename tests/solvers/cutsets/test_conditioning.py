@@ -10,9 +10,10 @@ import pytest
 from equifactor import FactorGraph, Status, solve
 from equifactor.base.clock import Clock
 from equifactor.base.status import Task
-from equifactor.generators import ising_grid, random_graph
+from equifactor.generators import ising_grid, pairwise_field, random_graph
 from equifactor.solvers.cutsets import conditioning
 from equifactor.solvers.cutsets.conditioning import best_cutset
+from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover, order_seconds
 from equifactor.solvers.cutsets.cutset_levels import choose_states
 from equifactor.solving.solver import SolveContext
 
@@ -161,3 +162,19 @@ def test_a_pass_that_is_too_long_ends_at_the_deadline(monkeypatch: pytest.Monkey
     got = solve(ising_grid(12, 12, seed=0), "PR", "conditioning(memory_limit=1)", time_limit=5.0)
     assert got.status is Status.TIME_LIMIT
     assert driven_time() - begin < 6.0
+
+
+def test_blocks_are_not_chosen_after_the_time_is_over() -> None:
+    structure, limits = ising_grid(5, 5, seed=0).structure, BlockLimits(16.0, 16.0)
+    draws = np.random.default_rng(0)
+    cuts = cover(structure, limits, np.zeros(25), draws)
+    assert (~np.array([cut.is_cut for cut in cuts])).any(axis=0).all()
+    assert not cover(structure, limits, np.zeros(25), draws, over=lambda: True)
+
+
+def test_an_order_of_a_dense_graph_takes_longer() -> None:
+    dense, sparse = (pairwise_field(60, topology=t, seed=0).structure for t in ("complete", "regular"))
+    assert order_seconds(dense) > order_seconds(sparse) > 0.0
+    assert order_seconds(FactorGraph([2], []).structure) > 0.0
+    said = solve(ising_grid(5, 5, seed=0), "MAR", "conditioning", time_limit=0.0)
+    assert not said.answered

@@ -7,7 +7,7 @@ from equifactor import FactorGraph
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph, random_tree
 from equifactor.solvers.elimination.orders import NoOrder, Order, PlanningLimits, best_order
-from equifactor.solvers.elimination.plain_orders import plain_order, plain_order_seconds
+from equifactor.solvers.elimination.plain_orders import known_order, plain_order, plain_order_seconds
 
 NO_LIMITS = PlanningLimits()
 
@@ -56,6 +56,14 @@ def test_tables_are_about_as_small_as_those_of_the_kernels():
         other = best_order(graph.structure, PlanningLimits(tries=16))
         assert isinstance(other, Order)
         assert entries(graph, found(graph)) <= 2.0 * entries(graph, other)
+
+
+def test_an_order_is_kept_for_an_equal_structure():
+    first, equal, other = ising_grid(4, 4, seed=0), ising_grid(4, 4, seed=1), ising_grid(4, 5, seed=0)
+    order = known_order(first.structure, NO_LIMITS)
+    assert known_order(equal.structure, NO_LIMITS) is order
+    assert known_order(other.structure, NO_LIMITS) is not order
+    assert known_order(first.structure, PlanningLimits(message=2.0**6)) is not order
 
 
 def test_memory_limits_are_kept():
