@@ -10,6 +10,7 @@ import pytest
 
 import equifactor as ef
 from equifactor.base.argument_types import checks_types
+from equifactor.solving.plugins import load_file
 
 GRAPH = ef.FactorGraph({"a": ["x", "y"], "b": 2}, [(["a"], [0.4, 0.6]), (["a", "b"], [[0.9, 0.1], [0.3, 0.7]])])
 RESULT = ef.solve(GRAPH, solver="brute")
@@ -93,6 +94,8 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("evaluate, progress", lambda: ef.evaluate([], "MAR", "bp", "out", progress=3)),
     ("evaluate, solvers", lambda: ef.evaluate([], "MAR", None, "out")),
     ("evaluate, folder", lambda: ef.evaluate([], "MAR", "bp", "\0")),
+    ("write_graph, a zero byte", lambda: ef.write_graph(GRAPH, "a\0.uai")),
+    ("plugin, a zero byte", lambda: load_file("a\0.py")),
     ("columns", lambda: ef.generators.ising_strip(2, HUGE)),
     ("cliques", lambda: ef.generators.glued_cliques(10**18, 3)),
     ("symmetries", lambda: ef.symmetry.audit("bp", GRAPH, None)),

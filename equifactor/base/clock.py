@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
+_LONGEST = 1e9  # Seconds to the first ring at most, 32 years: timers of the system do not take infinity.
 _REPEAT = 0.2  # Seconds between two rings of an alarm: an exception that got lost delays the end by this much.
 _CTRL_C = int(signal.SIGINT)
 _LEAST_CPU = 0.01  # CPU seconds from which `Clock.crowding` is measured. Chosen by hand.
@@ -270,7 +271,7 @@ class Clock:
         before = signal.signal(signal.SIGALRM, ring)
         # The alarm rings repeatedly: kernels may be compiling at the deadline, and an exception that is raised inside
         # a callback of another library can get lost there.
-        signal.setitimer(signal.ITIMER_REAL, max(self.left, _REPEAT), _REPEAT)
+        signal.setitimer(signal.ITIMER_REAL, min(max(self.left, _REPEAT), _LONGEST), _REPEAT)
         try:
             with self.govern():
                 yield

@@ -174,8 +174,8 @@ def check_writable(path: PathLike) -> None:
     """Raise `FormatError` if a file cannot be written; called before the work for it rather than after."""
     if os.fspath(path) == "-":
         return
-    target = Path(os.path.realpath(path))
     try:
+        target = Path(os.path.realpath(path))
         if target.is_dir():
             why = "it is a directory"
         elif not target.parent.is_dir():

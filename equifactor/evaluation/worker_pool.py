@@ -154,7 +154,7 @@ def run_jobs(jobs: Sequence[Job], processes: int = 1, cluster: str | None = None
     if cluster:
         yield from _run_on_cluster(jobs, cluster)
         return
-    pool = WorkerPool()
+    pool, processes = WorkerPool(), min(processes, max(1, len(jobs)))
     with ThreadPoolExecutor(processes) as threads:
         fleet = LocalFleet(threads, 2 * processes)
         try:

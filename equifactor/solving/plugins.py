@@ -95,7 +95,11 @@ def load_file(path: str | Path) -> None:
     """Run a file that registers solvers. Raises `FormatError` with the file and the line of the problem."""
     from equifactor.solving import registry
 
-    file, where = Path(path).resolve(), os.fspath(path)
+    where = os.fspath(path)
+    try:
+        file = Path(path).resolve()
+    except ValueError as error:  # a zero byte in the name
+        raise FormatError(f"{where}: {error}. Expected a Python file that registers a solver.") from None
     name = _MODULE + hashlib.sha256(os.fsencode(file)).hexdigest()[:12]
     if name in sys.modules:
         return
