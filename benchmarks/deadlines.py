@@ -170,7 +170,7 @@ def _answer(run: Run, graph: FactorGraph, limit: float, seed: int, wall: bool) -
         else:
             result = solve(graph, task, run.solver, time_limit=limit, seed=seed)
             row["answered"] = result.answered
-        row |= {"status": result.status.value, "message": result.message}
+        row |= {"status": result.status.value, "message": getattr(result, "message", "")}
     except MemoryError:
         row["status"] = "out-of-memory"
     except Exception as error:  # a bug in a solver becomes a row

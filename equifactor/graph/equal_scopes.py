@@ -34,8 +34,11 @@ def zeros_of_equal_scopes(
         scopes = s.scope_vars[s.scope_ptr[members][:, None] + np.arange(k)]
         order = np.argsort(scopes, axis=1)
         ordered = np.take_along_axis(scopes, order, axis=1)
-        unique, which, count = np.unique(ordered, axis=0, return_inverse=True, return_counts=True)
-        which = which.ravel()
+        # Each scope is one number. Rows, where these numbers would be too large, take ten times as long.
+        fit = k * np.log2(s.num_vars + 1) < 62
+        keys, axis = (ordered @ s.num_vars ** np.arange(k)[::-1], None) if fit else (ordered, 0)
+        _, first, which, count = np.unique(keys, axis=axis, return_index=True, return_inverse=True, return_counts=True)
+        unique, which = ordered[first], which.ravel()
         shared = count[which] > 1
         alone.append(members[~shared])
         if shared.any():

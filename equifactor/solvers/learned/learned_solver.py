@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from equifactor.base.budget import Budget
 from equifactor.base.errors import OptionError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -44,6 +45,8 @@ _BATCH_SIZE = 2.0**10
 # The same for the native engine, whose calls cost less. On 200 grids of 4 x 4, half takes 26 % more CPU; twice takes
 # fe-net 8 % less and fe-nbp 45 % more.
 _NATIVE_BATCH_SIZE = 2.0**13
+# Reference seconds for an edge state, to begin a run and to answer: 3 s on a chain of 10^6 spins.
+_START_STATE = 5e-7
 
 
 class InTorch:
@@ -201,6 +204,10 @@ class NeuralSolver(IterativeSolver["Run"]):
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """Solve all graphs as one batch, or in halves if one batch does not fit into memory."""
         self.check_task(task)
+        states = max((int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs), default=0)
+        if not Budget(context.clock).ends_in_time(_START_STATE * states):
+            said = "There is not enough time to start the network on a model of this size. Use bp."
+            return [Estimate(status=context.clock.status or Status.TIME_LIMIT, message=said) for _ in graphs]
         if self.is_native(context):
             with np.errstate(all="ignore"):
                 return self._with_steps(task, context)._run_in_memory(graphs, task, context)

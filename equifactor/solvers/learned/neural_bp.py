@@ -11,6 +11,7 @@ from equifactor.base.errors import OptionError
 from equifactor.base.options import option
 from equifactor.base.status import Task
 from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.solvers.learned.learned_solver import Run
-    from equifactor.solving.estimate import Estimate
     from equifactor.solving.solver import IterativeSolver, SolveContext
 
 _DAMPING = 0.5  # The default damping of an untrained network, which is the default of its settings.
@@ -82,7 +82,8 @@ class NeuralBP(NeuralSolver):
 
         self.check_task(task)
         others = run_members(self.members(), graphs, context)
-        own = super().run(graphs, task, context)
+        late = context.clock.status if others else None  # The members have answers.
+        own = super().run(graphs, task, context) if late is None else [Estimate(status=late) for _ in graphs]
         best = [best_of(graph, own[n], [(text, found[n]) for text, found in others]) for n, graph in enumerate(graphs)]
         return combined(graphs, best, [own, *(found for _, found in others)])
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SOFT_PENALTIES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 # Smaller probabilities are set to zero before violations are forbidden. Halved or doubled: error within 10 %, CPU
 # within 2 %.
+_PART = 4096  # Variables of a part of a sweep: 0.08 s on a formula of 656,000 clauses.
 NEGLIGIBLE = 1e-6
 
 
@@ -89,12 +90,12 @@ class MeanField(GraphSolver):
             for penalty in SOFT_PENALTIES[: self.iterations]:
                 if context.clock.stopped:
                     return q, done, False
-                field.sweep(q, penalty, hard=False)
+                field.sweep(q, penalty, hard=False, clock=context.clock)
                 context.clock.spend(field.sweep_work)
                 done += 1
             q = field.cut(q)
         while done < self.iterations and not context.clock.stopped:
-            change = field.sweep(q, 0.0, hard=field.has_zeros)
+            change = field.sweep(q, 0.0, hard=field.has_zeros, clock=context.clock)
             context.clock.spend(field.sweep_work)
             done += 1
             if change <= self.tolerance:
@@ -160,12 +161,21 @@ class ProductField:
         q[self.flat.var_ptr[:-1] + best] = 1.0
         return q
 
-    def sweep(self, q: FloatArray, penalty: float, *, hard: bool) -> float:
-        """Make one pass over all variables, in place; return the largest change of a probability."""
+    def sweep(self, q: FloatArray, penalty: float, *, hard: bool, clock: Clock | None = None) -> float:
+        """Make one pass over all variables, in place; return the largest change of a probability.
+
+        A pass that the clock stops returns infinity; every part of a pass raises the bound.
+        """
         from equifactor.solvers.messages.meanfield_kernels import sweep_mean_field
 
-        graph = self.layout, self.around
-        return float(sweep_mean_field(*graph, self.tables, self.kinds, self.sums, q, penalty, hard))
+        model = self.layout, self.around, self.tables, self.kinds, self.sums
+        change, count = 0.0, self.flat.num_vars
+        for first in range(0, count, _PART):
+            if first and clock is not None and clock.stopped:
+                return np.inf
+            part = sweep_mean_field(*model, q, penalty, hard, first, min(count, first + _PART))
+            change = max(change, float(part))
+        return change
 
     def bound(self, q: FloatArray) -> float:
         """Return the lower bound on ln Z of a field."""

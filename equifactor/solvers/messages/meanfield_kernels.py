@@ -26,8 +26,10 @@ class SplitTables(NamedTuple):
 
 
 @fast_kernel
-def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
-    """Set q_i to the softmax of its expected log minus `penalty` per expected violation; return the largest change.
+def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard, first, last):
+    """Set q_i, first <= i < last, to the softmax of its expected log minus `penalty` per expected violation.
+
+    Return the largest change.
 
     With `hard`, states with any expected violation get probability 0. If all states have one, the state with the least
     gets probability 1. Variables take turns by number. Cost O(T k) for arity k. Structured factors cost as much as
@@ -42,21 +44,23 @@ def sweep_mean_field(layout, around, tables, kinds, field, q, penalty, hard):
         q: [X] probabilities, updated in place.
         penalty: price of an expected violation.
         hard: whether violations are forbidden instead.
+        first: the first variable; a sweep begins with 0.
+        last: the variable after the last one.
     """
     layout, around, tables = Layout(*layout), SlotsAround(*around), SplitTables(*tables)
     factors, slots, factor_of_slot = layout.factors, layout.slots, layout.factor_of_slot
     var_ptr, around_ptr, around_slots = layout.var_ptr, around.ptr, around.slots
     finite, zero = tables
     widest = 1
-    for i in range(len(var_ptr) - 1):
+    for i in range(first, last):
         widest = max(widest, var_ptr[i + 1] - var_ptr[i])
     gain, harm = np.empty(widest), np.empty(widest)
     at = np.empty(max(1, layout.max_arity), np.int64)
     change = 0.0
-    if kinds is not None:
+    if kinds is not None and first == 0:
         for p in range(kinds[NUM_TABLES], len(factors) - 1):
             begin_sums(factors, slots, finite, zero, kinds, field, p, q)
-    for i in range(len(var_ptr) - 1):
+    for i in range(first, last):
         d = var_ptr[i + 1] - var_ptr[i]
         gain[:d] = 0.0
         harm[:d] = 0.0
