@@ -242,10 +242,11 @@ class _WatchedField:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._product, name)
 
-    def sweep(self, q: FloatArray, penalty: float, *, hard: bool) -> float:
-        change: float = self._product.sweep(q, penalty, hard=hard)
+    def sweep(self, q: FloatArray, penalty: float, *, hard: bool, clock: Clock | None = None) -> float:
+        change: float = self._product.sweep(q, penalty, hard=hard, clock=clock)
         flat = self._product.flat
-        self._seen.add(flat, flat.marginals(q)[0], change)
+        if change < np.inf:  # The clock has not stopped the sweep.
+            self._seen.add(flat, flat.marginals(q)[0], change)
         return change
 
 
