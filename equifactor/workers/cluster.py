@@ -22,6 +22,7 @@ from equifactor.workers.code_version import code_version
 from equifactor.workers.fleet import Answer, Item, Outcomes
 
 _CONNECT_SECONDS = 30  # Seconds in which a scheduler must answer. Chosen by hand.
+_WRITING_SECONDS = 1  # Seconds in which a scheduler writes all of its file, once it has begun. Chosen by hand.
 _ITEMS_PER_THREAD = 2  # Items sent per thread of the cluster: a thread works on one while the next one is on its way.
 # Items sent to a cluster at least: some clusters start workers only when there is work. Chosen by hand.
 _MIN_ITEMS = 16
@@ -155,16 +156,22 @@ def _is_file(address: str) -> bool:
             return False
     except (OSError, ValueError):  # a name that no file can have
         return False
-    deadline = time.monotonic() + _CONNECT_SECONDS
+    deadline, text = time.monotonic() + _CONNECT_SECONDS, b""
     while True:
         try:
-            if isinstance(json.loads(path.read_text(encoding="utf-8"))["address"], str):
+            text = path.read_bytes()
+            if isinstance(json.loads(text)["address"], str):
                 return True
             why, final = "it has no address", True
+        except FileNotFoundError:
+            why, final = "no such file or directory", False
         except OSError as error:
-            why, final = (error.strerror or str(error)).lower(), not isinstance(error, FileNotFoundError)
-        except (ValueError, KeyError, TypeError) as error:  # a ValueError may come from a half-written file
-            why, final = "it has no address", not isinstance(error, ValueError)
+            why, final = (error.strerror or str(error)).lower(), True
+        except (ValueError, RecursionError):  # A half-written file begins as a whole one does.
+            why, final = "it is not JSON", text.lstrip()[:1] not in (b"", b"{")
+            deadline = min(deadline, time.monotonic() + _WRITING_SECONDS)
+        except (KeyError, TypeError):
+            why, final = "it has no address", True
         if final or time.monotonic() > deadline:
             raise ClusterError(f"{address}: this is not a file that `dask scheduler --scheduler-file` writes: {why}.")
         time.sleep(0.1)

@@ -73,6 +73,28 @@ def test_no_cluster_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         DaskFleet(str(tmp_path / "wrong.json"))
 
 
+def test_a_file_that_is_not_json_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equifactor.workers.cluster.time.sleep", lambda _: pytest.fail("it waits"))
+    for n, content in enumerate((b"MARKOV 2", b"[[" * 100_000, b"\xff\x00{}")):
+        path = tmp_path / f"{n}.uai"
+        path.write_bytes(content)
+        with pytest.raises(ClusterError, match=f"{n}.uai: this is not a file that .* writes: it is not JSON"):
+            DaskFleet(str(path))
+
+
+def test_a_file_that_is_half_written_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "scheduler.json"
+    path.write_text('{"type": "Sched')
+    monkeypatch.setattr("equifactor.workers.cluster.time.sleep", lambda _: path.write_text('{"address": 1}'))
+    with pytest.raises(ClusterError, match="it has no address"):
+        DaskFleet(str(path))
+    monkeypatch.undo()
+    monkeypatch.setattr("equifactor.workers.cluster._WRITING_SECONDS", 0)
+    path.write_text('{"type": "Sched')
+    with pytest.raises(ClusterError, match="it is not JSON"):
+        DaskFleet(str(path))
+
+
 def test_without_the_extra_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(OptionError, match=r"install \"equifactor\[cluster\]\""), fleet_at("tcp://127.0.0.1:9"):
