@@ -9,7 +9,8 @@
 Variable v of the file is variable v - 1 of the graph; state 1 is true. A clause is a factor that is zero if all its
 literals are false. So ln Z is the logarithm of the (weighted) model count. In weighted MaxSAT, a soft clause of weight
 w is exp(-w) if all its literals are false. So the most probable assignment has the least cost.
-`c t mc`, `wmc`, `pmc` or `pwmc` names the counting task; `c p show` lists the variables of projected counting.
+`c t mc`, `wmc`, `pmc` or `pwmc` names the counting task; `c p show` lists the variables of projected counting. Older
+files list them in lines `c ind 1 2 0` or `vp 1 2 0`, the latter under a header `p pcnf`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def read_cnf(path: PathLike) -> FactorGraph:
 
     Repeated literals count once, and clauses that are always true give no factor. A clause of one literal becomes a
     table, and the empty clause a zero without variables. If only one literal of a variable has a weight w, the other
-    literal gets 1 - w and a warning is logged. Raises `FormatError`. Time and memory are linear in the file size.
+    literal gets 1 - w and a warning is logged. A header with another number of clauses than the file is a warning too:
+    many files for model counting have one. Raises `FormatError`. Time and memory are linear in the file size.
     """
     where = label(path)
     stem, suffix = split_name(path)
@@ -134,6 +136,9 @@ class _CnfReader:
         self.last = words
         if first == b"w":
             self.weights.read(words, cachet=True)
+        elif first == b"vp":
+            words.word("vp")
+            self._show(words)
         elif first[:1] == b"c":
             self._comment(words)
         elif first == b"p":
@@ -147,7 +152,7 @@ class _CnfReader:
         if self.num_vars is not None:
             raise words.error("expected clauses after the header, found a second line that starts with p")
         kind = words.word("cnf or wcnf")
-        if kind not in ("cnf", "wcnf"):
+        if kind not in ("cnf", "wcnf", "pcnf"):
             raise words.error(f"expected cnf or wcnf after p, found {shown(kind.encode())}")
         self.num_vars = words.integer("the number of variables", 0)
         if self.num_vars > self.max_vars:
@@ -155,10 +160,13 @@ class _CnfReader:
         self.num_clauses = words.integer("the number of clauses", 0)
         if self.dialect == "weighted" and words.peek() is not None:
             self.top = words.number("the weight of hard clauses", low=0)
+        if kind == "pcnf":
+            words.integer("the number of variables to count over", 0)
+            self.track = words
         words.end()
 
     def _comment(self, words: Words) -> None:
-        """Read a comment: `c t`, `c p weight` and `c p show` have a meaning, and all other comments are skipped."""
+        """Read a comment: `c t`, `c ind`, `c p weight` and `c p show` have a meaning; other comments are skipped."""
         if words.word("c") != "c":
             return
         if words.peek() == b"t":
@@ -172,9 +180,17 @@ class _CnfReader:
                 self.weights.read(words, cachet=False)
             elif words.peek() == b"show":
                 words.word("show")
-                while words.peek() is not None and (variable := words.integer("a variable to show", 0)):
-                    self.shown.add(variable)
-                self.shown_at = words
+                self._show(words)
+        elif words.peek() == b"ind":
+            words.word("ind")
+            if re.fullmatch(rb"[0-9]+", words.peek() or b""):  # otherwise it is a sentence
+                self._show(words)
+
+    def _show(self, words: Words) -> None:
+        """Read the variables of projected counting."""
+        while words.peek() is not None and (variable := words.integer("a variable to show", 0)):
+            self.shown.add(variable)
+        self.shown_at = words
 
     def _clauses(self, words: Words, first: bytes) -> None:
         """Read clauses or parts of clauses: a clause ends with 0, not with the line."""
@@ -211,9 +227,10 @@ class _CnfReader:
                 raise self.last.error("expected clauses, found the end of the file")
             self.num_vars = max(self.clauses.largest, self.weights.largest)
         elif self.clauses.num_clauses != self.num_clauses:
-            raise self.last.error(
-                f"the header announces {self.num_clauses} clauses, but the file has {self.clauses.num_clauses}."
-            )
+            log.warning(
+                "%s: the header announces %s clauses, but the file has %s. All clauses of the file are read.",
+                self.where, count_text(self.num_clauses), count_text(self.clauses.num_clauses),
+            )  # fmt: skip
         self._check_shown(self.num_vars)
         clauses, weights = self.clauses.rows(), self.weights.rows(self.num_vars)
         if one_sided := self.weights.one_sided:
@@ -236,6 +253,6 @@ class _CnfReader:
             )
         if self.track and not self.shown_at:
             raise self.track.error(
-                "`c t pmc` and `c t pwmc` ask for projected counting, which needs a line `c p show` with the variables "
+                "`c t pmc`, `c t pwmc` and `p pcnf` ask for projected counting, which needs a line `c p show` with the variables "
                 "to count over. Write `c t mc` or `c t wmc` to count over all variables."
             )

@@ -163,6 +163,28 @@ def test_a_missing_weight_is_warned_about(tmp_path, caplog):
     )
 
 
+@pytest.mark.parametrize("announced", ["3", "0", "1000000000000"])
+def test_a_header_with_another_number_of_clauses_is_warned_about(tmp_path, caplog, announced):
+    assert read(tmp_path, f"p cnf 2 {announced}\n1 2 0\n-1 -2 0\n").num_factors == 2
+    (record,) = caplog.records
+    assert "formula.cnf: the header announces " in record.message
+    assert record.message.endswith("clauses, but the file has 2. All clauses of the file are read.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["c ind 1 0\nc ind 2 0\np cnf 2 1\n1 2 0\n", "p pcnf 2 1 2\nvp 1 2 0\n1 2 0\n", "c ind is a word\np cnf 2 0\n"],
+)
+def test_older_lists_of_the_variables_to_count_over(tmp_path, text):
+    assert read(tmp_path, text).num_vars == 2
+
+
+def test_older_lists_of_some_variables_are_refused(tmp_path):
+    for text in ("c ind 1 0\np cnf 2 1\n1 2 0\n", "p pcnf 2 1 1\nvp 1 0\n1 2 0\n"):
+        with pytest.raises(FormatError, match="Projected counting is not a sum over assignments"):
+            read(tmp_path, text)
+
+
 # ---- writing ----------------------------------------------------------------------------------------------
 
 
