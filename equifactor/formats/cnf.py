@@ -253,6 +253,6 @@ class _CnfReader:
             )
         if self.track and not self.shown_at:
             raise self.track.error(
-                "`c t pmc`, `c t pwmc` and `p pcnf` ask for projected counting, which needs a line `c p show` with the variables "
-                "to count over. Write `c t mc` or `c t wmc` to count over all variables."
+                "`c t pmc`, `c t pwmc` and `p pcnf` ask for projected counting, which needs a line `c p show` with the "
+                "variables to count over. Write `c t mc` or `c t wmc` to count over all variables."
             )
