@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -19,14 +20,16 @@ if TYPE_CHECKING:
     from equifactor.base.files import PathLike
 
 SUFFIXES = (".dem", ".stim", ".alist", ".npz")
+# Stim writes circuits in capitals and error models in small letters. An error model in capitals begins with ERROR.
+_CIRCUIT = re.compile(r"(\s|#.*\n)*(?!ERROR|LOGICAL_OBS|SHIFT_DET)[A-Z]{1,2}(?![a-z])")
 
 
 def read_code(source: Any, *, basis: str | None = None, prior: float | None = None) -> ErrorModel:
     """Read the error model of a file, a text or an object of Stim.
 
     Args:
-        source: a path, the name of a bicycle code such as `bb144`, the text of a detector error model, a
-            `stim.DetectorErrorModel` or a `stim.Circuit`. A text has several lines or begins with `error`.
+        source: a path, the name of a bicycle code such as `bb144`, a `stim.DetectorErrorModel`, a `stim.Circuit`, or
+            the text of either. A text has several lines or begins with `error`.
         basis: `X` or `Z` keeps only the detectors of a circuit that errors of the other kind flip.
         prior: the probability of every error, for sources without probabilities: `.alist`, `.npz` and names.
     """
@@ -40,9 +43,14 @@ def read_code(source: Any, *, basis: str | None = None, prior: float | None = No
                 f"found {source!r:.60}."
             )
         return _of_text(str(source), ".stim" if type(source).__name__ == "Circuit" else ".dem", "<stim>", basis)
-    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("error")):
-        return _of_text(source, ".dem", "<dem>", basis)
+    if is_text(source):
+        return _of_text(source, ".stim" if _CIRCUIT.match(source) else ".dem", "<text>", basis)
     return _of_file(source, basis, prior)
+
+
+def is_text(source: object) -> TypeGuard[str]:
+    """Return whether a source is the text of an error model or of a circuit, and not a path."""
+    return isinstance(source, str) and ("\n" in source or source.lstrip().startswith("error"))
 
 
 def _of_file(path: PathLike, basis: str | None, prior: float | None) -> ErrorModel:

@@ -11,7 +11,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.base.files import label, split_name
-from equifactor.decoding.code_files import read_code
+from equifactor.decoding.code_files import is_text, read_code
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.given_arrays import read_array
 
@@ -38,7 +38,7 @@ def read_source(source: Any, priors: ArrayLike | None = None, *, basis: str | No
     if priors is None:
         return read_code(source, basis=basis)
     if has_priors(source):
-        name = label(source) if isinstance(source, (str, os.PathLike)) and "\n" not in str(source) else "<code>"
+        name = label(source) if isinstance(source, (str, os.PathLike)) and not is_text(source) else "<code>"
         raise OptionError(f"{name}: the code states the probabilities of its errors. Leave out the prior.")
     given = read_array("priors", priors).astype(float)
     if given.ndim == 0:
@@ -58,9 +58,7 @@ def read_source(source: Any, priors: ArrayLike | None = None, *, basis: str | No
 
 def has_priors(source: Any) -> bool:
     """Return whether a source states the probabilities of its errors."""
-    if not isinstance(source, (str, os.PathLike)):
-        return True
-    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("error")):
+    if not isinstance(source, (str, os.PathLike)) or is_text(source):
         return True
     suffix = split_name(source)[1]
     if suffix == ".npz":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from equifactor.base.argument_types import checks_types
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError
-from equifactor.base.options import format_value
+from equifactor.base.options import did_you_mean, format_value
 from equifactor.base.progress import bar
 from equifactor.base.run_context import check_run
 from equifactor.decoding.code_files import read_code
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray
 
 _MOST_FLIPS = 2**34  # Bytes for the true flips of the shots of one call, one per shot and observable. Chosen by hand.
+_ARGUMENTS = ("priors", "observables", "method", "basis", "device")
 
 
 class DecodingEngine(Protocol):
@@ -54,12 +56,15 @@ class Decoder:
 
     Args:
         checks: [D, E] matrix of zeros and ones, numpy or scipy.sparse: which detectors each error flips. Or an
-            `ErrorModel`, a path (.alist, .npz, .dem, .stim; also .gz, .xz), or a circuit or error model of Stim.
+            `ErrorModel`, a path (.alist, .npz, .dem, .stim; also .gz, .xz), a circuit or error model of Stim, or the
+            text of one.
         priors: [E] probabilities of the errors, or one probability for all. A model, a circuit or a .dem file states
             its own, so that the method may take this place: `Decoder(model, "relay")`.
         observables: [L, E] matrix of zeros and ones, or None if only corrections are of interest.
         method: `relay`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or `optimal`, alone or with
             settings, such as `relay(solutions=3)`.
+        basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. `decoder.model.kept_detectors`
+            are their numbers. Shots may hold all detectors of the circuit, or only these in ascending order.
         device: `cpu`, or `cuda` for an NVIDIA GPU.
         settings: further settings of the method, such as `solutions=3`; they override those in the text.
 
@@ -78,6 +83,7 @@ class Decoder:
         observables: Any = None,
         method: str | DecodingMethod | None = None,
         *,
+        basis: str | None = None,
         device: str = "cpu",
         **settings: Any,
     ) -> None:
@@ -90,11 +96,16 @@ class Decoder:
                 f"observables must be a matrix, found {format_value(str(observables))}. Pass the method by its name: "
                 f"method={str(observables)!r}."
             )
+        for name in settings.keys() - {f.name for f in dataclasses.fields(OptimalDecoding)}:
+            if near := did_you_mean(name, _ARGUMENTS):
+                raise OptionError(f"Decoder has no argument {name}; {near.rstrip()}")
         self.method = decoding_method("relay" if method is None else method, settings)
         if is_source(checks):
             if observables is not None:
                 raise OptionError("A model or a file has its own observables. Leave out the argument observables.")
-            self.model = read_source(checks, priors)
+            self.model = read_source(checks, priors, basis=basis)
+        elif basis is not None:
+            raise OptionError("Only circuits have a basis, which chooses among their detectors. Leave basis out.")
         elif priors is None:
             raise OptionError("A check matrix needs priors: pass one probability for each column, or one for all.")
         else:
@@ -115,12 +126,11 @@ class Decoder:
         """Return a decoder for a detector error model or a circuit.
 
         Args:
-            source: a `stim.DetectorErrorModel` or `stim.Circuit`, the text of a model, or a path (.dem, .stim).
+            source: a `stim.DetectorErrorModel` or `stim.Circuit`, the text of one, or a path (.dem, .stim).
             method: as for the class.
-            basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. `decoder.model.kept_detectors`
-                are their numbers. Shots may hold all detectors of the circuit, or only these in ascending order.
-            device: `cpu`, or `cuda` for an NVIDIA GPU.
-            settings: further settings of the method.
+            basis: as for the class.
+            device: as for the class.
+            settings: as for the class.
         """
         return cls(read_code(source, basis=basis), method=method, device=device, **settings)
 

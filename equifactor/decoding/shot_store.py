@@ -103,6 +103,8 @@ def shot_source(shots: ArrayLike, model: ErrorModel, packed: bool) -> tuple[Call
         form = "bytes of 8 detectors each (uint8)" if packed else "detectors (bool)"
         looks_packed = array.dtype == np.uint8 and array.shape[1:] in [(-(-count // 8),) for count in counts]
         hint = " The shots look packed: pass packed=True." if looks_packed and not packed else ""
+        if array.ndim == 1:
+            hint = " For one shot, pass [shot]."
         raise ModelError(
             f"shots must be an array {' or '.join(f'[N, {width}]' for width in widths)} of {form}, found "
             f"{array.dtype} {list(array.shape)}.{hint}"

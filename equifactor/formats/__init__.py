@@ -75,9 +75,12 @@ FORMATS = {
 
 # What to do with a file that is not a model, by its suffix.
 _OTHERS = {
-    **dict.fromkeys((".dem", ".stim", ".alist", ".npz"), "This is the file of a code: use `equifactor decode`"),
-    ".safetensors": "This is a trained network: use `equifactor model`",
-    ".evid": "This is evidence: pass it with --evidence, beside a model",
+    **dict.fromkeys(
+        (".dem", ".stim", ".alist"), "this is the file of a code: use `equifactor decode` or `equifactor view`"
+    ),
+    ".npz": "this is the file of a code: use `equifactor decode`",
+    ".safetensors": "this is a trained network: use `equifactor model`",
+    ".evid": "this is evidence: pass it with --evidence, beside a model",
 }
 
 
@@ -94,9 +97,11 @@ def read_graph(path: PathLike, *, format: str | None = None) -> FactorGraph:
     if chosen is None:
         from equifactor.formats.uai import read_unknown
 
-        other = _OTHERS.get(split_name(path)[1])
-        known = f"Pass format=NAME (--format NAME, in convert --from NAME) with one of: {_known()}"
-        return read_unknown(path, f"{other}." if other else known)
+        unknown = (
+            "neither the suffix nor the first word tells the format. Pass format=NAME (--format NAME, in convert "
+            f"--from NAME) with one of: {_known()}"
+        )
+        return read_unknown(path, _OTHERS.get(split_name(path)[1], unknown))
     return chosen.read(path)
 
 

@@ -56,13 +56,13 @@ def read_uai(path: PathLike, log: bool | None = None) -> FactorGraph:
     return parse_uai(read_bytes(path), label(path), log=suffix == ".lg" if log is None else log, name=stem)
 
 
-def read_unknown(path: PathLike, advice: str) -> FactorGraph:
-    """Read a file without a known suffix as UAI if it begins like UAI; otherwise raise an error ending in `advice`."""
+def read_unknown(path: PathLike, error: str) -> FactorGraph:
+    """Read a file without a known suffix as UAI if it begins like UAI; otherwise raise a `FormatError` of this text."""
     data = read_bytes(path)
     if not data.strip():
         raise FormatError(f"{label(path)}: expected a model, found an empty file")
     if first_word(data)[0].upper() not in _NETWORK_TYPES:
-        raise FormatError(f"{label(path)}: neither the suffix nor the first word tells the format. {advice}")
+        raise FormatError(f"{label(path)}: {error}")
     return parse_uai(data, label(path), log=False, name=split_name(path)[0])
 
 

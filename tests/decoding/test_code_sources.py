@@ -57,11 +57,33 @@ def test_objects_of_stim_are_codes() -> None:
     circuit = stim.Circuit.generated(
         "repetition_code:memory", distance=3, rounds=2, before_measure_flip_probability=0.1
     )
-    for source in (circuit, circuit.detector_error_model()):
+    for source in (circuit, circuit.detector_error_model(), f"# a circuit\n{circuit}", f"M 3\n{circuit}"):
         for decoder in (Decoder(source), Decoder(source, "relay"), Decoder(source, method="relay")):
             assert decoder.model.num_observables == 1
     with pytest.raises(OptionError, match="Leave out the argument observables"):
         Decoder(circuit, observables=[[1]])
+
+
+def test_arguments_of_from_dem_are_arguments_of_the_class() -> None:
+    stim = pytest.importorskip("stim")
+    circuit = stim.Circuit.generated(
+        "surface_code:rotated_memory_x", distance=3, rounds=2, after_reset_flip_probability=0.1
+    )
+    decoder, other = Decoder(circuit, "relay", basis="X", solutions=2), Decoder.from_dem(circuit, basis="X")
+    assert str(decoder.method) == "relay(solutions=2)"
+    assert decoder.model.num_detectors == other.model.num_detectors < circuit.num_detectors
+    for source in (H := [[1, 1]], DEM, MODEL):
+        with pytest.raises(OptionError, match="nly circuits have a basis"):
+            Decoder(source, 0.1 if source is H else None, basis="X")
+
+
+def test_a_misspelt_argument_is_named() -> None:
+    with pytest.raises(OptionError, match=r"^Decoder has no argument prior; did you mean priors\?$"):
+        Decoder([[1, 1]], prior=0.1)
+    with pytest.raises(OptionError, match="relay has no option 'solution'; did you mean solutions"):
+        Decoder([[1, 1]], 0.1, solution=1)
+    with pytest.raises(ModelError, match=r"found bool \[1\]\. For one shot, pass \[shot\]\."):
+        Decoder([[1, 1]], 0.1).decode(np.ones(1, bool))
 
 
 def test_kept_detectors_have_their_old_numbers() -> None:
