@@ -96,19 +96,17 @@ class ModelSession:
     # ---- answers ----------------------------------------------------------------------------------------
 
     def solve(self, asked: Request) -> Answer:
-        """Return marginals and ln Z of one solver given evidence."""
+        """Return marginals and ln Z of one solver given evidence, or how a solver without either answers MAP."""
         text, method = self._solver_of(asked)
-        task = next((t for t in (Task.MAR, Task.PR) if t in method.possible_tasks()), None)
-        if task is None:
-            method.check_task(Task.MAR)  # This raises an error that lists the tasks of the solver.
-        result = self._result(asked, text, task or Task.MAR)
+        task = next(t for t in (Task.MAR, Task.PR, Task.MAP) if t in method.possible_tasks())
+        result = self._result(asked, text, task)
         log_z = getattr(result, "log_z", None)
         return {
             "solver": text, "status": result.status.value, "message": _sentence(result),
-            "seconds": round(result.seconds, 6), "log_z": None if log_z is None else number(log_z),
-            "log_z_error": number(result.log_z_error), "lower_bound": number(result.lower_bound),
-            "upper_bound": number(result.upper_bound), "converged": result.status.solved,
-            "iterations": result.iterations, "map": None,
+            "answered": result.answered, "seconds": round(result.seconds, 6),
+            "log_z": None if log_z is None else number(log_z), "log_z_error": number(result.log_z_error),
+            "lower_bound": number(result.lower_bound), "upper_bound": number(result.upper_bound),
+            "converged": result.status.solved, "iterations": result.iterations,
             "marginals": [p.tolist() for p in result.marginals] if hasattr(result, "marginals") else None,
             # The conditional distributions of a network sum to 1, so Z is the probability of the evidence.
             "log_evidence": number(log_z) if self.picture.children is not None and log_z is not None else None,
@@ -307,6 +305,10 @@ def seconds_of(asked: Request, default: float = _SECONDS) -> float:
 def _sentence(result: Result) -> str:
     """Return what the page writes about a result."""
     told = result.message or result.status.advice
+    if result.answered and result.task is Task.MAP:
+        return f'This solver answers MAP only. Colour the graph by "Most probable assignment" to see it. {told}'
+    if result.answered and result.task is Task.PR:
+        return f"This solver answers PR only, so there are no marginals. {told}"
     if hasattr(result, "marginals") and not hasattr(result, "log_z"):
         told += " There is no estimate of ln Z."
     return told

@@ -160,7 +160,7 @@ def _model_answers(page: ModelSession, progress: Progress | None) -> tuple[dict[
 def _lacking(answer: Answer | None, first: str, skipped: int, count: int, refused: Mapping[str, str]) -> list[str]:
     """Return sentences on the answers that the file does not contain."""
     told = [f"{name} has no answer: {why}" for name, why in refused.items()]
-    if answer is not None and answer["marginals"] is None:
+    if answer is not None and not answer["answered"]:
         told.append(f"the file shows no marginals of {first}: {answer['message']}")
     if skipped:
         told.append(

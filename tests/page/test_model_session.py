@@ -74,7 +74,13 @@ def test_the_most_probable_assignment(client: Client, network: FactorGraph) -> N
     assert reply["score"] == expected.log_score
     assert reply["status"] == "optimal"
     assert client.refused("map", solver="trw") == "trw cannot do MAP. It does MAR, PR."
-    assert client.refused("solve", solver="mplp") == "mplp cannot do MAR. It does MAP."
+
+
+def test_a_solver_of_map_alone_has_an_answer_without_marginals(client: Client) -> None:
+    reply = client.post("solve", solver="mplp")
+    assert (reply["answered"], reply["marginals"], reply["log_z"]) == (True, None, None)
+    assert reply["message"].startswith("This solver answers MAP only.")
+    assert reply["status"] == client.post("map", solver="mplp")["status"]
 
 
 def test_impossible_evidence(client: Client) -> None:
@@ -207,7 +213,7 @@ class Late(GraphSolver):
 def test_no_answer_is_not_called_the_best_so_far(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(equifactor.solving.registry._REGISTRY, "late", Late)
     nothing = client.post("solve", solver="late", seconds=3)
-    assert (nothing["marginals"], nothing["log_z"]) == (None, None)
+    assert (nothing["answered"], nothing["marginals"], nothing["log_z"]) == (False, None, None)
     assert nothing["message"].startswith("Time ran out before the solver found marginals.")
     some = client.post("solve", solver="late(marginals=true)")
     assert "best answer so far" in some["message"]

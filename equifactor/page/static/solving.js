@@ -66,7 +66,7 @@ async function askRun(run, mine) {
     const reply = await postJson("api/solve", bodyFor(run), underway?.signal);
     if (mine !== round) return;
     run.reply = reply;
-    run.error = reply.marginals ? null : reply.message || "This solver returned no marginals.";
+    run.error = reply.answered ? null : reply.message;
     run.missing = false;
   } catch (problem) {
     if (mine !== round || problem.name === "AbortError") return;
