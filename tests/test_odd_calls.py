@@ -20,6 +20,20 @@ NAN, HUGE, RAGGED = float("nan"), 2**70, [[1, 2], [3]]
 MODEL = ef.decoding.ErrorModel.of_matrices(CHECKS, 0.1, [[1, 0, 0]])
 LDPC = ef.generators.LdpcCode.of_edges([0, 1, 1, 2], [0, 0, 1, 1], 3)
 
+
+class Raises:
+    """An object of another package that raises when it is read."""
+
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
+        raise RuntimeError("not now")
+
+    def __len__(self) -> int:
+        raise RuntimeError("not now")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("not now")
+
+
 CALLS: list[tuple[str, Callable[[], object]]] = [
     ("plan, task", lambda: ef.plan(GRAPH, task="bp")),
     ("plan, task of a list", lambda: ef.plan(GRAPH, task=[])),
@@ -105,6 +119,18 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("messages", lambda: ef.solvers.map_upper_bound(GRAPH, "")),
     ("clock", lambda: ef.solvers.improve(GRAPH, [0, 0], None)),
     ("collection", lambda: ef.data.collection(True)),
+    ("name of a graph", lambda: GRAPH.renamed(np.zeros(0))),
+    ("plan, first", lambda: ef.plan(GRAPH, first=np.zeros(0))),
+    ("a number that no float holds", lambda: ef.plan(GRAPH, most_work=10**400)),
+    ("a time limit that no float holds", lambda: ef.solve(GRAPH, time_limit=10**400)),
+    ("half of a surrogate pair", lambda: ef.read_graph("\ud800.uai")),
+    ("an object that raises", lambda: ef.FactorGraph([2, 2], [([0, 1], ef.Count(Raises()))])),
+    ("an object without text", lambda: ef.FactorGraph([2, 2], [([0, 1], ef.AtMost(Raises()))])),
+    ("data that raise", lambda: ef.fit(GRAPH, Raises())),
+    ("nested rows of data", lambda: ef.fit(GRAPH, [([0], [1, "x"])])),
+    ("evaluate, a number of solvers", lambda: ef.evaluate([], "MAR", 3, "out")),
+    ("port", lambda: ef.open_view(GRAPH, port=[0])),
+    ("a port out of range", lambda: ef.open_view(GRAPH, port=2**70)),
     ("curves", lambda: ef.plot.plot_error_rates({"x": 1})),
 ]
 

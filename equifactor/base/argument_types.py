@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,14 @@ def _is_number(value: object, kind: type) -> bool:
     return isinstance(value, kind) and not isinstance(value, (bool, np.timedelta64))
 
 
+def is_real(value: object) -> TypeGuard[float]:
+    """Return whether a value is a number that fits a float: 10**400 is a whole number and does not fit."""
+    try:
+        return isinstance(value, Real) and not isinstance(value, np.timedelta64) and isinstance(float(value), float)
+    except OverflowError:
+        return False
+
+
 def _is_list(value: object) -> bool:
     return hasattr(value, "__iter__") and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) != 0
 
@@ -31,7 +39,7 @@ _PARTS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "None": ("None", lambda value: value is None),
     "bool": ("True or False", lambda value: isinstance(value, (bool, np.bool_, int)) and value in (0, 1)),
     "int": ("a whole number", lambda value: _is_number(value, Integral)),
-    "float": ("a number", lambda value: _is_number(value, Real)),
+    "float": ("a number", lambda value: is_real(value) and not isinstance(value, bool)),
     "str": ("text", lambda value: isinstance(value, str)),
     "Path": ("a path", lambda value: isinstance(value, os.PathLike)),
     "PathLike": ("a path", lambda value: isinstance(value, (str, os.PathLike))),
@@ -45,7 +53,7 @@ _PARTS: dict[str, tuple[str, Callable[[object], bool]]] = {
 }
 # Types that a part of a hint allows without a look at the value, so that most calls pay for one comparison.
 _QUICK: dict[str, tuple[type, ...]] = {
-    "None": (type(None),), "bool": (bool,), "int": (int,), "float": (float, int), "str": (str,), "Task": (Task,),
+    "None": (type(None),), "bool": (bool,), "int": (int,), "float": (float,), "str": (str,), "Task": (Task,),
 }  # fmt: skip
 _NOWHERE = 2**31  # The place of an argument that can only be given by its name.
 _Rule = tuple[str, list[Callable[[object], bool]], frozenset[type]]

@@ -254,7 +254,7 @@ def _write_stdout(chunks: Iterable[str]) -> None:
         raise FormatError(f"<stdout>: cannot write: {reason(error)}.") from None
 
 
-def reason(error: OSError | ValueError) -> str:
+def reason(error: Exception) -> str:
     """Return why a file could not be read or written, in a few words."""
     if isinstance(error, FileNotFoundError):
         return "there is no such file"

@@ -99,7 +99,7 @@ def replace_settings(method: M, keywords: Mapping[str, Any]) -> M:
 def format_method(method: Any) -> str:
     """Return the text form, with the settings that differ from the defaults; it parses back to an equal method."""
     given = {f.name: value for f in dataclasses.fields(method) if (value := getattr(method, f.name)) != f.default}
-    return _with_brackets(str(method.name), given)
+    return _with_brackets(str(getattr(method, "name", type(method).__name__)), given)
 
 
 def with_settings(text: str, settings: Mapping[str, Any]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 
+from equifactor.base.argument_types import is_real
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError, brief
 
@@ -33,7 +34,7 @@ def check_run(time_limit: object, seed: object, progress: object) -> None:
     """Raise `OptionError` unless the time limit, the seed and the progress of a run are valid."""
     if time_limit is not None:
         check_time_limit(time_limit)
-    if not _is_number(seed, Integral) or seed < 0:  # type: ignore[operator]
+    if not isinstance(seed, Integral) or isinstance(seed, np.timedelta64) or seed < 0:
         raise OptionError(f"The seed must be a whole number of at least 0, found {brief(seed)}.")
     if not isinstance(progress, (bool, np.bool_)) and not callable(progress):
         raise OptionError(f"progress must be True, False or a callable, found {brief(progress)}.")
@@ -41,9 +42,5 @@ def check_run(time_limit: object, seed: object, progress: object) -> None:
 
 def check_time_limit(time_limit: object) -> None:
     """Raise `OptionError` unless the time limit is a number of seconds."""
-    if not (_is_number(time_limit, Real) and time_limit >= 0):  # type: ignore[operator]
+    if not (is_real(time_limit) and time_limit >= 0):
         raise OptionError(f"The time limit must be a number of seconds of at least 0, found {brief(time_limit)}.")
-
-
-def _is_number(value: object, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, np.timedelta64)  # NumPy counts a time span as an integer.

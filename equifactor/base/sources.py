@@ -31,7 +31,7 @@ def open_source(path: PathLike, where: str) -> BinaryIO:
         if stream is None:
             raise FormatError("<stdin>: standard input is closed. Give a file name instead of -.")
         return _in_memory(stream, where)
-    if not os.fspath(path) or "\0" in os.fspath(path):
+    if not _is_file_name(os.fspath(path)):
         raise FormatError(f"{brief(os.fspath(path))} is not a file name.")
     handle = _open_at_once(path)
     mode = os.fstat(handle.fileno()).st_mode
@@ -44,6 +44,15 @@ def open_source(path: PathLike, where: str) -> BinaryIO:
             _wait_for_writer(handle.fileno(), where)
         os.set_blocking(handle.fileno(), True)
         return _in_memory(handle, where)
+
+
+def _is_file_name(text: str) -> bool:
+    """Return whether a text can name a file: it may not be empty or contain zero bytes or half of a surrogate pair."""
+    try:
+        name = os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return bool(name) and b"\0" not in name
 
 
 def file_limit() -> int:

@@ -88,13 +88,15 @@ def evaluate(
     """
     instances = _read_instances(instances)
     for limit in (time_limit, reference_limit):
-        check_run(limit, seed, progress or False)
+        check_run(limit, seed, False if progress is None else progress)
     if processes < 1:
         raise OptionError(f"The number of processes must be at least 1, found {processes}.")
-    if solvers is None:
-        raise OptionError("evaluate needs the text form of one solver or of several, found None.")
-    solvers = [solvers] if isinstance(solvers, (str, Solver)) else solvers
-    jobs = make_jobs(instances, task, solvers, time_limit, seed, memory_limit)
+    chosen = [solvers] if isinstance(solvers, (str, Solver)) else as_list(solvers)
+    if chosen is None:
+        raise OptionError(f"evaluate needs the text form of one solver or of several, found {brief(solvers)}.")
+    time_limit, reference_limit = (limit if limit is None else float(limit) for limit in (time_limit, reference_limit))
+    memory_limit = float(memory_limit)
+    jobs = make_jobs(instances, task, chosen, time_limit, seed, memory_limit)
     asked = [] if reference == FILE else [reference]
     exact = make_jobs(instances, task, asked, reference_limit, seed, memory_limit)
     with RowStore(folder) as store:

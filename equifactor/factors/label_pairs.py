@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph.factor_rows import FactorRows, merged
 from equifactor.graph.structured_factor import TABLE, StructuredFactor, edge_state_ptr, number_of_values
 from equifactor.kernels.pointers import ptr_of
@@ -44,7 +44,7 @@ class LabelPair(StructuredFactor):
             whole = False
         if not whole:
             raise ModelError(
-                f"The labels must be two lists of whole numbers, one for each variable, found {self.labels!r}."
+                f"The labels must be two lists of whole numbers, one for each variable, found {brief(self.labels)}."
             )
         first, second = first.astype(np.int64), second.astype(np.int64)
         if (len(first), len(second)) != card or min(first.min(), second.min()) < 0:

@@ -302,7 +302,7 @@ class FactorGraph:
 
     def renamed(self, name: str | None) -> FactorGraph:
         """Return the same graph under another name."""
-        return FactorGraph.trusted(self.structure, self.log_phi, self.observed, name)
+        return FactorGraph.trusted(self.structure, self.log_phi, self.observed, inputs.read_name(name))
 
     # ---- scores -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph.kinds import KINDS, is_place_of, kind_number
 from equifactor.kernels.pointers import ptr_of
 
@@ -242,14 +242,16 @@ def read_signs(signs: object, arity: int, kind: str) -> IntArray:
     except (TypeError, ValueError):
         ok = False
     if not ok:
-        raise ModelError(f"A {kind} over {arity} variables needs {arity} signs, each True or False, found {signs!r}.")
+        raise ModelError(
+            f"A {kind} over {arity} variables needs {arity} signs, each True or False, found {brief(signs)}."
+        )
     return values.astype(np.int64)
 
 
 def truth(value: object, what: str) -> bool:
     """Return the truth value that a user gave as True or False, or as 1 or 0."""
     if not isinstance(value, (bool, np.bool_, int, np.integer)) or value not in (0, 1):
-        raise ModelError(f"{what} must be True or False, found {value!r}.")
+        raise ModelError(f"{what} must be True or False, found {brief(value)}.")
     return bool(value)
 
 
@@ -260,7 +262,7 @@ def log_number(value: object, what: str) -> float:
             raise TypeError
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} must be a number, found {value!r}.") from None
+        raise ModelError(f"{what} must be a number, found {brief(value)}.") from None
     if not number < np.inf:
         raise ModelError(f"{what} must be a number below infinity, found {number:g}.")
     return number + 0.0  # -0 is 0

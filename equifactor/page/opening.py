@@ -5,6 +5,7 @@ from __future__ import annotations
 import webbrowser
 from pathlib import Path
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import FormatError, ModelError, brief
 from equifactor.evaluation.row_store import ROWS
 from equifactor.graph.factor_graph import FactorGraph
@@ -17,6 +18,7 @@ from equifactor.questions.result import Result
 from equifactor.solving.registry import MODEL_SUFFIX
 
 
+@checks_types("port", "open_browser")
 def open_view(shown: FactorGraph | Result, *, port: int | None = None, open_browser: bool = True) -> PageServer:
     """Show a graph, or the graph and the solver of a result, in the browser; for notebooks and programs.
 

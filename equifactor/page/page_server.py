@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from equifactor.base.errors import EquifactorError, OptionError
+from equifactor.base.files import reason
 from equifactor.page.model_session import SupersededError
 from equifactor.page.plain_json import as_json
 from equifactor.page.viewer import UnknownRouteError, Viewer
@@ -52,9 +53,9 @@ class PageServer(ThreadingHTTPServer):
         self.viewer, self.token = viewer, secrets.token_urlsafe(16)
         try:
             super().__init__((HOST, port or 0), _Handler)
-        except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
-            why = "is in use" if taken else f"cannot be used ({(error.strerror or str(error)).lower()})"
+        except (OSError, OverflowError) as error:
+            taken = getattr(error, "errno", None) == errno.EADDRINUSE
+            why = "is in use" if taken else f"cannot be used ({reason(error)})"
             raise OptionError(f"Port {port} {why}. Choose another port with --port, or leave it out.") from None
         self._thread: threading.Thread | None = None
 

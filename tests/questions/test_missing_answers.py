@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import pickle
 from typing import Any
 
@@ -91,3 +92,14 @@ def test_many_answers_explain_themselves_too() -> None:
 
 def _marginals() -> Any:
     return ef.solve(GRAPH, "MAR", "brute").marginals
+
+
+@pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
+def test_a_result_without_some_answers_is_copied_with_other_fields(task: str) -> None:
+    result = ef.solve(GRAPH, task, "exact")
+    other = dataclasses.replace(result, message="changed")
+    assert other.message == "changed"
+    assert other.to_dict() == {**result.to_dict(), "message": "changed"}
+    assert dataclasses.asdict(result)["log_score"] == getattr(result, "log_score", None)
+    with pytest.raises(ef.SolveError, match="so it has no"):
+        other.marginals if task == "MAP" else other.assignment  # noqa: B018 (reading it is the test)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.factors.ratio_rows import LIMIT
 from equifactor.factors.signed_literals import SignedLiterals
 from equifactor.graph.small_scopes import as_constants, without_small_scopes
@@ -132,5 +132,5 @@ def _weight(weight: object) -> float:
         return -log_number(-weight, "")  # type: ignore[operator]
     except (TypeError, ModelError):
         raise ModelError(
-            f"The weight of a clause must be a number, or None for a clause that must hold, found {weight!r}."
+            f"The weight of a clause must be a number, or None for a clause that must hold, found {brief(weight)}."
         ) from None

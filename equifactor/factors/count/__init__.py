@@ -175,7 +175,7 @@ class Exactly(Counting):
 def _whole(k: object) -> int:
     """Return a number of variables that a user gave."""
     if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 0:
-        raise ModelError(f"A count must be a whole number >= 0, found {k!r}.")
+        raise ModelError(f"A count must be a whole number >= 0, found {brief(k)}.")
     return int(k)
 
 

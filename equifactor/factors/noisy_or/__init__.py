@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.graph.factor_rows import row_any, row_sums
 from equifactor.graph.small_scopes import without_small_scopes
 from equifactor.graph.structured_factor import (
@@ -254,7 +254,7 @@ def _probabilities(values: object, what: str) -> FloatArray:
     except (TypeError, ValueError, OverflowError):
         numbers = np.array(np.nan)
     if not np.all((numbers >= 0) & (numbers <= 1)):
-        raise ModelError(f"The {what} of a noisy_or must be from 0 to 1, found {values!r}.")
+        raise ModelError(f"The {what} of a noisy_or must be from 0 to 1, found {brief(values)}.")
     return numbers
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.factors.parity.parity_equations import are_contradictory
 from equifactor.graph.small_scopes import without_small_scopes
 from equifactor.graph.structured_factor import (
@@ -55,7 +55,9 @@ class Parity(StructuredFactor):
         """Return two log values, of even and odd."""
         values = (0.0, -np.inf) if self.log_values is None else self.log_values
         if not isinstance(values, (tuple, list, np.ndarray)) or getattr(values, "ndim", 1) != 1 or len(values) != 2:
-            raise ModelError(f"A parity needs two log values, for an even and an odd number of ones, found {values!r}.")
+            raise ModelError(
+                f"A parity needs two log values, for an even and an odd number of ones, found {brief(values)}."
+            )
         even, odd = (log_number(v, "The log value of a parity") for v in values)
         turned = truth(self.odd, "The option odd of a parity")
         return np.array([odd, even] if turned else [even, odd]), np.zeros(0, np.int64)

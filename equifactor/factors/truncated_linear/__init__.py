@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, brief
 from equifactor.factors.label_pairs import LabelPair
 from equifactor.graph.factor_rows import row_any
 from equifactor.graph.structured_factor import log_number
@@ -51,8 +51,8 @@ class TruncatedLinear(LabelPair):
             fits = False
         if not fits:
             raise ModelError(
-                f"A truncated_linear factor needs a finite slope >= 0 and a limit >= 0, found {self.slope!r} and "
-                f"{self.limit!r}."
+                f"A truncated_linear factor needs a finite slope >= 0 and a limit >= 0, found {brief(self.slope)} "
+                f"and {brief(self.limit)}."
             )
         return np.array(values), self._labels(card)
 

@@ -42,6 +42,12 @@ def read_rows(old: FactorRows, card: IntArray, scopes: list[list[int]], tables: 
                 own, whole = table.row(shape)
             except ModelError as error:
                 raise ModelError(f"factor {first + n}: {error}", factor=first + n) from None
+            except Exception as error:  # a foreign object may raise any error when a kind asks it for numbers
+                raise ModelError(
+                    f"factor {first + n}: A {table.kind} factor cannot be read from {brief(vars(table))}. Reading it "
+                    f"raised {brief(error)}.",
+                    factor=first + n,
+                ) from error
             bad = np.isnan(own) | (own == np.inf)
             if bad.any():
                 raise ModelError(f"factor {first + n}: A log value must be a number below infinity.", factor=first + n)

@@ -115,12 +115,22 @@ def _as_array(data: object) -> np.ndarray | None:
     if isinstance(data, Samples):
         return data.states
     if isinstance(data, np.ndarray) or (hasattr(data, "__array__") and not hasattr(data, "columns")):
-        return np.asanyarray(data)
+        return _asked(data)
     if isinstance(data, (list, tuple)) and data and all(isinstance(row, (list, tuple, np.ndarray)) for row in data):
         if len({len(row) for row in data}) > 1:
             raise ModelError("The rows of the data have different lengths. Every row needs one value per variable.")
-        return np.asarray(data)
+        return _asked(data)
     return None
+
+
+def _asked(data: Any) -> np.ndarray:
+    """Return data as an array; a foreign object may raise any error when numpy asks it for numbers."""
+    try:
+        return np.asanyarray(data)
+    except Exception as error:
+        raise ModelError(
+            f"The data {brief(data)} cannot be read as an array of states [N, V]: {brief(error)}."
+        ) from None
 
 
 # ---- named columns --------------------------------------------------------------------------------------

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from equifactor.base.errors import OptionError, brief
 from equifactor.base.status import Task
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.reading.inputs import as_list
 from equifactor.learning.training.batches import Dataset
 from equifactor.learning.training.data_sources import Source, read_source
 from equifactor.learning.training.targets import fingerprint, with_targets
 from equifactor.learning.training.training_settings import TrainingSettings
 from equifactor.solving.solver import Progress
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
 
 # Added to the seed of generated validation data, so that its graphs differ from the training graphs. Chosen by hand.
 _HELD_OUT_SEED = 500_000
@@ -97,15 +101,18 @@ def split_data(
 def _check_weights(weights: Sequence[float] | None, source: Source) -> None:
     if weights is None:
         return
-    if len(weights) != len(source.graphs):
-        raise OptionError(
-            f"weights must have one number per graph. Found {len(weights)} weights for {len(source.graphs)} graphs."
-        )
+    numbers: FloatArray | None
     try:
-        numbers = np.asarray(weights, float)
-    except (TypeError, ValueError):
-        raise OptionError(f"weights must be one number per graph, found {brief(weights)}.") from None
-    if not (numbers.ndim == 1 and np.isfinite(numbers).all() and np.min(numbers) >= 0 and np.any(numbers)):
+        numbers = np.asarray(as_list(weights), float)
+    except Exception:  # a foreign object may raise any error when numpy asks it for numbers
+        numbers = None
+    if numbers is None or numbers.ndim != 1:
+        raise OptionError(f"weights must be one number per graph, found {brief(weights)}.")
+    if len(numbers) != len(source.graphs):
+        raise OptionError(
+            f"weights must have one number per graph. Found {len(numbers)} weights for {len(source.graphs)} graphs."
+        )
+    if not (np.isfinite(numbers).all() and np.min(numbers) >= 0 and np.any(numbers)):
         raise OptionError("weights must be finite numbers of 0 or more, with at least one above 0.")
 
 

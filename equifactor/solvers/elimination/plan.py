@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.argument_types import checks_types
+from equifactor.base.argument_types import checks_types, is_real
 from equifactor.base.budget import FLOAT_BYTES, Seconds
 from equifactor.base.errors import OptionError, brief
 from equifactor.base.status import Task
@@ -237,7 +237,7 @@ class Plan:
         return facts_table("Elimination plan", self.facts())
 
 
-@checks_types("most_work")
+@checks_types("most_work", "first")
 def plan(
     graph: FactorGraph | ReducedGraph,
     *,
@@ -321,7 +321,7 @@ def _check_arguments(graph: object, memory_limit: object, tries: object, seed: o
     """Raise `ModelError` or `OptionError` for arguments of the wrong type."""
     if not isinstance(graph, ReducedGraph):
         as_graph(graph)
-    if memory_limit is not None and not (isinstance(memory_limit, Real) and float(memory_limit) >= 0):
+    if memory_limit is not None and not (is_real(memory_limit) and float(memory_limit) >= 0):
         raise OptionError(f"memory_limit must be a number of GiB of at least 0, found {brief(memory_limit)}.")
     if tries is not None and not _is_whole(tries, 1):
         raise OptionError(f"tries must be a whole number of at least 1, found {brief(tries)}.")
