@@ -40,6 +40,7 @@ from equifactor.learning.fitting.fitter import fit as fit
 from equifactor.learning.training.trainer import train as train
 from equifactor.page.opening import open_view as open_view
 from equifactor.questions.compare import compare as compare
+from equifactor.questions.k_best import k_best as k_best
 from equifactor.questions.result import Result as Result
 from equifactor.questions.sample import sample as sample
 from equifactor.questions.solve import solve as solve

@@ -8,6 +8,7 @@ from equifactor.questions.comparison import Comparison as Comparison
 from equifactor.questions.information import Information as Information
 from equifactor.questions.joint import Joint as Joint
 from equifactor.questions.many_results import ManyResults as ManyResults
+from equifactor.questions.ranking import Ranking as Ranking
 from equifactor.questions.samples import Samples as Samples
 from equifactor.solvers.elimination.plan import Plan as Plan
 from equifactor.solvers.learned.bp_layer import Beliefs as Beliefs

@@ -31,7 +31,9 @@ from equifactor.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from equifactor.graph import FactorGraph
     from equifactor.questions.joint import Joint
+    from equifactor.questions.ranking import Ranking
     from equifactor.questions.result import Result
     from equifactor.solving.solver import Progress
 
@@ -40,6 +42,7 @@ EXAMPLE = example(
     "equifactor solve grid.uai --task MAP",
     'equifactor solve grid.uai --solver "bp(damping=0.5)" --json -o grid.jsonl',
     "equifactor solve grid.uai -e 0=1 --joint 6,7,12",
+    "equifactor solve grid.uai --task MAP --k 10",
 )
 
 
@@ -78,6 +81,12 @@ def solve(
         str | None,
         typer.Option(metavar="NAMES", help="The joint distribution of these variables, such as BP,SAO2."),
     ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", metavar="N", min=1, help="With --task MAP: the N best assignments, as a table.")
+    ] = None,
+    apart: Annotated[
+        int, typer.Option(metavar="D", min=1, help="With --k: each differs from all better ones in D variables.")
+    ] = 1,
     strict: Strict = False,
     format: InputFormat = None,
     sample: Sample = None,
@@ -87,7 +96,7 @@ def solve(
 
     Answers are in the format of the UAI competitions (PR in log10), or JSON lines with natural logarithms. On a
     terminal, a model with names is answered by a table of names, and PR by ln Z with its standard error and bounds.
-    --query and --joint always print a table of names.
+    --query, --joint and --k always print a table of names.
 
     \b
     Exit status:
@@ -108,6 +117,8 @@ def solve(
     solve_graph([], **options)  # checks the options before any file is read
     if joint is not None and parse_task(task) is Task.MAP:
         raise OptionError("--joint needs probabilities, but --task MAP computes one assignment. Use --task MAR.")
+    if (k is not None or apart > 1) and parse_task(task) is not Task.MAP:
+        raise OptionError(f"--k and --apart rank assignments, so they need --task MAP. Found --task {task}.")
     graphs = ModelReader(models, evidence, format, sample)
     unsolved = unanswered = False
     interrupts = Clock.interrupts
@@ -116,21 +127,27 @@ def solve(
             try:
                 asked = None if query is None else parse_query(query, graph)
                 together = None if joint is None else parse_query(joint, graph)
-                result = solve_graph(graph, **options, progress=len(graphs) == 1)
-                found = None if together is None else _joint(result, together, path)
+                if k is not None:
+                    ranking = _ranking(graph, k, apart, options, len(graphs) == 1)
+                    solved, answered = _give_ranking(ranking, path, answers, asked, as_json)
+                else:
+                    result = solve_graph(graph, **options, progress=len(graphs) == 1)
+                    found = None if together is None else _joint(result, together, path)
+                    if as_json:
+                        answer = _as_json(result, path, asked, found)
+                    else:
+                        answer = "" if together and asked is None else _as_text(result, asked, answers)
+                        answer += "" if found is None else "\n" * bool(answer) + f"{found.table()}\n"
+                    _give(result, path, answers, answer, as_json)
+                    solved = result.status.solved
+                    answered = result.answered and (joint is None or found is not None)
             except OptionError:
                 raise
             except (EquifactorError, MemoryError) as error:
                 graphs.fail(path, error)
             else:
-                if as_json:
-                    answer = _as_json(result, path, asked, found)
-                else:
-                    answer = "" if together and asked is None else _as_text(result, asked, answers)
-                    answer += "" if found is None else "\n" * bool(answer) + f"{found.table()}\n"
-                _give(result, path, answers, answer, as_json)
-                unsolved |= not result.status.solved
-                unanswered |= not result.answered or (joint is not None and found is None)
+                unsolved |= not solved
+                unanswered |= not answered
             if Clock.interrupts > interrupts:  # Checked for any status: the run may have finished despite Ctrl-C.
                 if n + 1 + graphs.failed < len(graphs):
                     say(f"interrupted after {path}; the models after it were not solved")
@@ -140,6 +157,26 @@ def solve(
     graphs.exit_if_failed()
     if unanswered or (strict and unsolved):
         raise typer.Exit(Exit.UNSOLVED)
+
+
+def _ranking(graph: FactorGraph, k: int, apart: int, options: dict[str, Any], progress: bool) -> Ranking:
+    from equifactor.questions.k_best import k_best
+
+    chosen = {name: options[name] for name in ("solver", "time_limit", "seed")}
+    return k_best(graph, k, apart=apart, progress=progress, **chosen)
+
+
+def _give_ranking(
+    ranking: Ranking, path: str, answers: AnswerWriter, query: list[int] | None, as_json: bool
+) -> tuple[bool, bool]:
+    """Write the best assignments as a table or as JSON; return whether they are proven, and whether there are any."""
+    if as_json:
+        answers.add(json.dumps({**ranking.to_dict(), "model": path}, allow_nan=False) + "\n")
+    elif len(ranking):
+        answers.add(f"{ranking.table(ranking.graph.free_vars.tolist() if query is None else query)}\n")
+    if not (ranking.status.solved and as_json):
+        say(f"{path}: {ranking.status}: {ranking.guarantee}")
+    return ranking.status.solved, len(ranking) > 0
 
 
 def _give(result: Result, path: str, answers: AnswerWriter, answer: str, as_json: bool) -> None:

@@ -47,15 +47,15 @@ class ReducedGraph:
     fixed: IntArray | None = None  # [V] state of the variables that are left out, -1 elsewhere; None if all are kept
 
     def assignment(self, states: IntArray) -> IntArray:
-        """Return [V] assignment of the original from one of the reduced graph [v]."""
+        """Return [V] assignment of the original from one of the reduced graph [v]; or rows [n, V] from rows [n, v]."""
         if self.kept_states is None:
             return states
         flat = self.kept_states[self.graph.structure.state_ptr[:-1] + states]
         first = self.original.structure.state_ptr[:-1]
         if self.variables is None or self.fixed is None:
             return flat - first
-        full = self.fixed.copy()
-        full[self.variables] = flat - first[self.variables]
+        full = np.tile(self.fixed, (*flat.shape[:-1], 1)) if flat.ndim > 1 else self.fixed.copy()
+        full[..., self.variables] = flat - first[self.variables]
         return full
 
     def states(self, assignment: IntArray) -> IntArray:

@@ -310,3 +310,16 @@ def test_one_of_several_samples_of_evidence(command, grid: FactorGraph, tmp_path
         ran = command("solve", "grid.uai", "-e", "two.evid", "--sample", str(sample), "--task", "MAP", "--json")
         assert json.loads(ran.out)["assignment"][0] == state
     assert "there is no sample 2" in command("solve", "grid.uai", "-e", "two.evid", "--sample", "2").err
+
+
+def test_k_best_are_a_table_or_json(command, grid: FactorGraph) -> None:
+    ran = command("solve", "grid.uai", "--task", "MAP", "--k", "3", "--query", "0,1")
+    assert ran.out.splitlines()[0].split() == ["rank", "log", "score", "probability", "0", "1"]
+    assert len(ran.out.splitlines()) == 5
+    assert "No other assignment has a higher score" in ran.err
+    row = json.loads(command("solve", "grid.uai", "--task", "MAP", "--k", "2", "--apart", "4", "--json").out)
+    first, second = row["assignments"]
+    assert sum(a != b for a, b in zip(first, second, strict=True)) >= 4
+    refused = command("solve", "grid.uai", "--k", "2")
+    assert (refused.status, refused.out) == (2, "")
+    assert "they need --task MAP" in refused.err

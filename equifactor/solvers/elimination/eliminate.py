@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from equifactor.solvers.elimination.program import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray, IntArray
@@ -27,6 +29,16 @@ class Sums(NamedTuple):
 
     log_z: float
     p: FloatArray | None
+
+
+class UpwardMaxima(NamedTuple):
+    """The tables after an upward pass of maxima."""
+
+    score: float  # the best log score
+    start: IntArray  # [G+v] first entry of each operand in the arena
+    arena: FloatArray  # log tables of all operands
+    choice_start: IntArray  # [v] first entry of each cluster in `choice`
+    choice: NDArray[Any]  # the best state of each cluster's variable, for each state of its separator
 
 
 class Best(NamedTuple):
@@ -120,10 +132,33 @@ def _upward(
 def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Report | None = None) -> Best | None:
     """Return the best log score (`-inf` if all are) and an assignment that has it; None when the clock stopped it."""
     from equifactor.solvers.elimination import elimination_kernels as kernels
+
+    found = maximise_up(program, log_phi, clock, report=report)
+    if found is None:
+        return None
+    count = len(program.clusters.dim)
+    by_place = np.zeros(count, np.int64)
+    kernels.trace_back(
+        np.arange(count), program.clusters.sep_ptr, program.separators, found.choice_start, found.choice,
+        program.clusters.dim, by_place,
+    )  # fmt: skip
+    states = np.empty(count, np.int64)
+    states[program.variables] = by_place
+    return Best(found.score, states)
+
+
+def maximise_up(
+    program: Program, log_phi: FloatArray, clock: Clock, *, reuse: bool = True, report: Report | None = None
+) -> UpwardMaxima | None:
+    """Return the maxima of every cluster by one upward pass; None when the clock stopped it.
+
+    With `reuse`, messages that have been read are overwritten.
+    """
+    from equifactor.solvers.elimination import elimination_kernels as kernels
     from equifactor.solvers.elimination.cluster_tables import fill_groups
 
     clusters, groups = program.clusters, program.groups
-    start, length = program.starts(reuse=True)
+    start, length = program.starts(reuse)
     arena, work = np.empty(length), program.workspace(marginals=False)
     count = len(clusters.dim)
     sizes = program.message_sizes
@@ -141,10 +176,4 @@ def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Rep
             report(n, count)
     roots = np.flatnonzero(clusters.parent < 0) + program.num_groups
     score = float(log_phi[groups.constants].sum()) + float(arena[start[roots]].sum())
-    by_place = np.zeros(count, np.int64)
-    kernels.trace_back(
-        np.arange(count), clusters.sep_ptr, program.separators, choice_start, choice, clusters.dim, by_place
-    )
-    states = np.empty(count, np.int64)
-    states[program.variables] = by_place
-    return Best(score, states)
+    return UpwardMaxima(score, start, arena, choice_start, choice)

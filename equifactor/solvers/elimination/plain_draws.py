@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.budget import Seconds
-from equifactor.solvers.elimination.plain_elimination import ClusterTree
+from equifactor.solvers.elimination.plain_elimination import ClusterTree, at_states
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,21 +66,11 @@ class PlainDraws:
     def _weights(self, n: int, x: IntArray) -> FloatArray:
         """Return the weights [d, count] of the states of a cluster, given the states of its separator."""
         tree = self._tree
-        own, kept = x[tree.axes[n][1:]], tree.weights[n]
-        shape = tree.shape[n][0], x.shape[1]
+        kept = tree.weights[n]
         if kept is not None:
-            return np.broadcast_to(_at(kept, own), shape)
-        total = np.zeros(shape)
-        for table in tree.inputs[n]:
-            total += _at(table, own)
+            return np.broadcast_to(at_states(kept, x[tree.axes[n][1:]]), (tree.shape[n][0], x.shape[1]))
+        total = tree.rows(n, x)
         return np.exp(total - total.max(0))
-
-
-def _at(table: FloatArray, states: IntArray) -> FloatArray:
-    """Return the columns [d or 1, count] of a table at states of its other axes; an axis of length 1 has one."""
-    if not len(states):
-        return table.reshape(-1, 1)
-    return table[(slice(None), *[own if d > 1 else 0 * own for own, d in zip(states, table.shape[1:], strict=True)])]
 
 
 def _units(rng: NDArray[np.uint64], count: int) -> FloatArray:

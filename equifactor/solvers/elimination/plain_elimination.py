@@ -175,6 +175,14 @@ class ClusterTree:
                 return None
         return _sum_of(parts, shape)
 
+    def rows(self, n: int, x: IntArray) -> FloatArray:
+        """Return the logs [d, m] of the states of cluster n, given columns of states x [v, m] of all clusters."""
+        own = x[self.axes[n][1:]]
+        total = np.zeros((self.shape[n][0], x.shape[1]))
+        for table in self.inputs[n]:
+            total += at_states(table, own)
+        return total
+
     # ---- sums -------------------------------------------------------------------------------------------
 
     def sum_up(self, keep: bool) -> float | None:
@@ -252,8 +260,11 @@ class ClusterTree:
 
     # ---- maxima -----------------------------------------------------------------------------------------
 
-    def maximise(self) -> float | None:
-        """Return the best log score, and leave the choices for `best_states`; None when the clock stopped the work."""
+    def maximise(self, keep: bool = False) -> float | None:
+        """Return the best log score, and leave the choices for `best_states`; None when the clock stopped the work.
+
+        With `keep`, the tables and messages of every cluster stay too.
+        """
         score = self.constant
         for n, shape in enumerate(self.shape):
             self.inputs[n].sort(key=_size)
@@ -267,7 +278,8 @@ class ClusterTree:
                 choice[block] = table[1] > table[0] if shape[0] == 2 else table.argmax(0)
             score += self._send(n, best)
             self.choices.append(choice)
-            self.inputs[n] = []
+            if not keep:
+                self.inputs[n] = []
         return score
 
     def best_states(self) -> IntArray:
@@ -305,6 +317,13 @@ def _part(table: FloatArray, block: Shape) -> FloatArray:
     """Return the view of a table of a cluster at states of its first separator axes; an axis of length 1 has one."""
     at: Any = (slice(None), *[x if d > 1 else 0 for x, d in zip(block, table.shape[1:], strict=False)])
     return table[at]
+
+
+def at_states(table: FloatArray, states: IntArray) -> FloatArray:
+    """Return the columns [d or 1, m] of a table at states of its other axes; an axis of length 1 has one."""
+    if not len(states):
+        return table.reshape(-1, 1)
+    return table[(slice(None), *[own if d > 1 else 0 * own for own, d in zip(states, table.shape[1:], strict=True)])]
 
 
 def _sum_to(joint: FloatArray, shape: Shape) -> FloatArray:
