@@ -27,15 +27,16 @@ class TreeStart:
     Args:
         graph: the model, without observed variables.
         seed: the seed of the forests.
+        clock: the clock that ends the drawing of forests; None for no limit.
     """
 
-    def __init__(self, graph: FactorGraph, seed: int) -> None:
+    def __init__(self, graph: FactorGraph, seed: int, clock: Clock | None = None) -> None:
         from equifactor.graph import compile
 
         settings = TreeReweighted()
         self.flat = compile(graph)
         self._structure = graph.structure
-        self._state = Reweighting(self.flat, settings.forests, settings.damping, seed)
+        self._state = Reweighting(self.flat, settings.forests, settings.damping, seed, clock)
         self._most, self._tolerance = settings.iterations, settings.tolerance
         self._each = 0.0  # seconds of a sweep
         self._change = math.inf
@@ -43,11 +44,12 @@ class TreeStart:
 
     @property
     def settled(self) -> bool:
-        """Whether messages no longer change, or `trw` would stop."""
-        return self._change <= self._tolerance or self._state.sweeps >= self._most
+        """Whether messages no longer change, or `trw` would stop. Without weights for all factors it cannot sweep."""
+        state = self._state
+        return self._change <= self._tolerance or state.sweeps >= self._most or bool(state.left_out.any())
 
     def advance(self, clock: Clock) -> None:
-        """Sweep at least once, until the clock stops or messages no longer change; then update the bound."""
+        """Sweep until the clock stops or messages settle, at least once unless they have; then update the bound."""
         while not self.settled:
             start = clock.seconds
             # Far from the deadline the number of sweeps does not depend on the clock, so that answers repeat.

@@ -38,6 +38,7 @@ _LEAST_TRIAL = 8
 _LEAST_START = 2, 0.5
 # Reference seconds for an edge, to compile a model and compute a first bound of `trw`: a chain of 10^6 variables.
 _TREE_START = 1e-6
+_USUAL_FORESTS = 16  # Forests that `trw` draws at least. The bound of dense graphs needs more, and takes longer.
 _PART = 10  # Iterations between two turns of the lower bound. Halved or doubled: gap within 15 %.
 # The share of the time left for the iterations between two turns of the lower bound. Halved or doubled: gap within
 # 15 %.
@@ -93,7 +94,7 @@ class UpperSide:
         for it, the largest entries of all factors bound ln Z.
         """
         clock = self._budget.clock
-        if not self._budget.ends_in_time(_TREE_START * self._structure.num_edges):
+        if not self._budget.ends_in_time(self._work_of_trees()):
             yield Step(run=self._sum_of_maxima, required=True)
             return
         yield Step(run=lambda: self._sweep_trees(clock.part(_TRIAL_SHARE)), required=True)
@@ -121,6 +122,12 @@ class UpperSide:
                 self.settled = run.descent.settled
         while not self._trees.settled and not clock.stopped and "trw" in self.description:
             yield Step(run=lambda: self._sweep_trees(clock.part(_PART_SHARE)))
+
+    def _work_of_trees(self) -> float:
+        """Return the reference seconds of a first bound of `trw`, whose forests must hold every factor."""
+        s = self._structure
+        forests = int((s.arity - 1).clip(min=0).sum()) / max(1, s.num_vars - 1)
+        return _TREE_START * s.num_edges * max(1.0, forests / _USUAL_FORESTS)
 
     def _trial(self, clock: Clock) -> Generator[Step[float], float | Refusal, list[_Run]]:
         """Return a run along each order, the best first."""
@@ -209,7 +216,7 @@ class UpperSide:
 
     @cached_property
     def _trees(self) -> TreeStart:
-        return TreeStart(self._graph, self._seed)
+        return TreeStart(self._graph, self._seed, self._budget.clock)
 
     @property
     def flat(self) -> FlatGraph[np.ndarray] | None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status, solve
+from equifactor.base.budget import Budget
 from equifactor.base.clock import Clock
-from equifactor.generators import ising_grid, random_graph
+from equifactor.generators import ising_grid, pairwise_field, random_graph
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.bounds import lower_side, upper_side
 from equifactor.solvers.bounds.block_field import BlockField
@@ -252,6 +253,24 @@ def test_a_clock_that_has_stopped_leaves_bounds() -> None:
     assert got.lower_bound is not None
     assert got.upper_bound is not None
     assert got.lower_bound <= got.log_z <= got.upper_bound
+
+
+def test_trees_that_stop_early_bound_and_do_not_sweep() -> None:
+    for graph in (ising_grid(4, 4, coupling_std=1.0, seed=3), free_parts(KINDS[2], 6, seed=5)[0]):
+        trees = TreeStart(graph, 0, Clock(0.0))
+        assert trees.settled
+        trees.advance(Clock(0.0))
+        assert trees.best >= truth_of(graph)
+        assert np.isfinite(trees.marginals()).all()
+
+
+def test_trees_of_dense_graphs_are_not_begun_if_they_would_be_late() -> None:
+    for graph, begun in (ising_grid(20, 20, seed=0), True), (pairwise_field(48, topology="complete", seed=0), False):
+        budget = Budget(Clock(1000.0))
+        budget.measure(upper_side._TREE_START * 2500, 1000.0)  # Both graphs have fewer edges.
+        side = upper_side.UpperSide(graph, 1.0, 1, 0, budget)
+        side.ladder.advance()
+        assert (side.description == "above trees by trw") == begun
 
 
 @pytest.mark.parametrize("card", [[2], [1, 1]])
