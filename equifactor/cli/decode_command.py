@@ -77,7 +77,7 @@ def decode(
         str | None, typer.Option(metavar="01|b8|dets", help="Format of SHOTS; the default follows the suffix.")
     ] = None,
     out_format: Annotated[
-        str | None, typer.Option(metavar="01|b8", help="Format of FILE; the default follows the suffix, or is 01.")
+        str | None, typer.Option(metavar="01|b8", help="Format of FILE; the default follows the suffix; stdout has 01.")
     ] = None,
     time_limit: Annotated[
         float | None,
@@ -170,7 +170,7 @@ def _predict(
         new = result.flips if kind == "flips" else result.corrections
         assert new is not None
         _write(path, np.concatenate((old[kind], new[:reached].astype(bool))), kinds[kind])
-    say(f"{shots}: {result!r}" + (f" after {done} shots of an earlier run" if done else ""))
+    say(f"{shots}: decoded {result}" + (f" after {done} shots of an earlier run" if done else ""))
     _end(result, reached)
 
 

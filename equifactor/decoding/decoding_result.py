@@ -56,15 +56,16 @@ class DecodingResult:
         return len(self.converged)
 
     def __repr__(self) -> str:
+        return f"DecodingResult({self})"
+
+    def __str__(self) -> str:
         done = int(self.decoded.sum())
         speed = done / self.seconds if self.seconds else float("inf")
         share = self.converged.sum() / max(done, 1)
         proven = "" if self.proven is None else f", {self.proven.sum() / max(done, 1):.2%} proven"
         undecided = f", {self.undecided.sum()} undecided" if self.undecided.any() else ""
-        return (
-            f"DecodingResult({done} of {len(self)} shots{undecided}, {share:.2%} converged{proven}, "
-            f"{speed:.4g} shots/s by {self.method})"
-        )
+        shares = f"{share:.2%} converged{proven}"
+        return f"{done} of {len(self)} shots{undecided}, {shares}, {speed:.4g} shots/s by {self.method}"
 
     def errors(self, flips: BoolArray) -> BoolArray:
         """Return [N] whether the flips found differ from the true flips [N, L] in any observable."""

@@ -30,7 +30,8 @@ def shot_format(path: PathLike, given: str | None, reads: bool = False) -> str:
     if name not in known:
         where = label(path)
         raise OptionError(
-            f"{where}: the format of shots must be {' or '.join(known)}. Name the format, or give the file its suffix."
+            f"{where}: the format must be {' or '.join(known)}, found {brief(name) if name else 'no suffix'}. Give the "
+            f"file such a suffix, or pass --{'in' if reads else 'out'}-format."
         )
     return name
 

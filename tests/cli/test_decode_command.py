@@ -42,7 +42,7 @@ def test_shots_from_a_file(command, code: str, kind: str, tmp_path: Path) -> Non
     ran = command("decode", code, f"shots.{kind}", "-o", "flips.01", "--method", "min-sum")
     assert ran.status == 0
     assert (tmp_path / "flips.01").read_text() == "1\n0\n0\n0\n"
-    assert "4 of 4 shots" in ran.err
+    assert f"shots.{kind}: decoded 4 of 4 shots, 100.00% converged" in ran.err
     assert command("decode", code, f"shots.{kind}", "-o", "flips.b8").status == 0
     assert (tmp_path / "flips.b8").read_bytes() == b"\x01\x00\x00\x00"
     assert command("decode", code, f"shots.{kind}").out == "1\n0\n0\n0\n"
@@ -51,7 +51,10 @@ def test_shots_from_a_file(command, code: str, kind: str, tmp_path: Path) -> Non
 def test_wrong_use_is_one_sentence(command, code: str, tmp_path: Path) -> None:
     assert "--sample N" in command("decode", code).err
     (tmp_path / "shots.txt").write_text("10\n")
-    assert "01 or b8" in command("decode", code, "shots.txt").err
+    assert "must be 01 or b8 or dets, found 'txt'" in command("decode", code, "shots.txt").err
+    assert "found no suffix. Give the file such a suffix, or pass --out-format." in command(
+        "decode", code, "shots.01", "-o", "flips"
+    ).err  # fmt: skip
     (tmp_path / "shots.01").write_text("100\n")
     ran = command("decode", code, "shots.01")
     assert ran.status == 3
