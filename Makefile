@@ -16,9 +16,10 @@ DEMO_STAMP := $(VENV)/.installed-demo
 DOCS_STAMP := $(VENV)/.installed-docs
 PEERS_STAMP := $(PEERS_VENV)/.installed
 QUIET := --quiet --disable-pip-version-check
-# uv installs several times as fast as pip. Files of bytecode are made when a module is first imported.
+# uv installs several times as fast as pip. Files of bytecode are made when a module is first imported, not by pip.
+export PIP_COMPILE := 0
 UV := $(shell command -v uv 2>/dev/null)
-INSTALL = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install $(QUIET) --no-compile)
+INSTALL = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install $(QUIET))
 BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 # Bytecode is kept in build/, even if the environment switches it off: every test process imports the same modules.
 unexport PYTHONDONTWRITEBYTECODE
@@ -67,7 +68,7 @@ test-slow: $(STAMP)
 $(PEERS_STAMP): pyproject.toml constraints.txt
 	@echo "Installing other libraries into $(PEERS_VENV): some minutes, and about 2 GB" >&2
 	@$(PEERS_VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(PEERS_VENV)
-	@$(PEERS_VENV)/bin/python -m pip install $(QUIET) --no-compile -e ".[dev,peers,toulbar2]" -c constraints.txt
+	@$(PEERS_VENV)/bin/python -m pip install $(QUIET) -e ".[dev,peers,toulbar2]" -c constraints.txt
 	@touch $@
 
 test-peers: $(PEERS_STAMP)
@@ -86,9 +87,10 @@ format: $(STAMP)
 bench: $(STAMP)
 	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
-$(DOCS_STAMP): $(STAMP)
-	@$(INSTALL) -e ".[docs]" -c constraints.txt
-	@touch $@
+$(DOCS_STAMP): pyproject.toml constraints.txt
+	$(new_venv)
+	@$(INSTALL) -e ".[dev,docs]" -c constraints.txt
+	@touch $(STAMP) $(DEMO_STAMP) $@
 
 install-docs: $(DOCS_STAMP)
 
@@ -117,7 +119,7 @@ wheel-check: $(STAMP)
 	@rm -rf build/lib build/bdist.* dist $(WHEEL_VENV)
 	@$(PYTHON) -m venv --without-pip $(WHEEL_VENV)
 	@EQUIFACTOR_BUILD_KERNELS=exact $(BIN)/python -m pip wheel $(QUIET) --no-deps --wheel-dir dist .
-	@$(BIN)/python -m pip --python $(WHEEL_VENV)/bin/python install $(QUIET) --no-compile dist/*.whl -c constraints.txt
+	@$(BIN)/python -m pip --python $(WHEEL_VENV)/bin/python install $(QUIET) dist/*.whl -c constraints.txt
 	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin quick
 	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(WHEEL_VENV)/lib/python3.*/site-packages)/learned.pth
 	@.ci/try-installed $(abspath $(WHEEL_VENV))/bin learned

@@ -61,7 +61,7 @@ class BuildWithKernels(build_py):
         paths = [str(Path(self.build_lib).resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {
             **os.environ, **portable, "PYTHONPATH": os.pathsep.join(paths), "NUMBA_CACHE_DIR": folder,
-            "EQUIFACTOR_PLAIN": "0", "PYTHONDONTWRITEBYTECODE": "1",
+            "EQUIFACTOR_PLAIN": "0", "PYTHONPYCACHEPREFIX": folder,
         }  # fmt: skip
         chosen = [] if WANTED == "1" else WANTED.split(",")
         subprocess.run(
@@ -71,6 +71,7 @@ class BuildWithKernels(build_py):
     def _imported(self, name: str) -> ModuleType:
         """Return a module of the copy of the package."""
         sys.path.insert(0, self.build_lib)
+        sys.dont_write_bytecode = True  # The copy becomes the wheel.
         try:
             return import_module(f"equifactor.kernels.{name}")
         finally:
