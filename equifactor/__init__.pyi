@@ -40,9 +40,12 @@ from equifactor.learning.fitting.fitter import fit as fit
 from equifactor.learning.training.trainer import train as train
 from equifactor.page.opening import open_view as open_view
 from equifactor.questions.compare import compare as compare
+from equifactor.questions.findings import findings as findings
+from equifactor.questions.information import most_informative as most_informative
 from equifactor.questions.k_best import k_best as k_best
 from equifactor.questions.result import Result as Result
 from equifactor.questions.sample import sample as sample
+from equifactor.questions.sensitivity import sensitivity as sensitivity
 from equifactor.questions.solve import solve as solve
 from equifactor.show import plot as plot
 from equifactor.solvers.elimination.plan import plan as plan

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import SolveError
+from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status
 from equifactor.graph.reading.inputs import variable_number
@@ -21,8 +21,10 @@ from equifactor.show.text_tables import aligned
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
-    from equifactor.graph.reading.inputs import Variable
+    from equifactor.graph import FactorGraph
+    from equifactor.graph.reading.inputs import Evidence, Variable
     from equifactor.questions.frames import DataFrame
+    from equifactor.solving.solver import Solver
 
 _SHOWN_ROWS = 40  # Most rows of a printed table, which has the most informative variables. Chosen by hand.
 _TITLES = ["variable", "nats", "share"]
@@ -33,7 +35,8 @@ class Information(Mapping[Any, float]):
     """The mutual information in nats between a target and every other variable, largest first.
 
     `info["rain"]` is at most `info.entropy`, the entropy of the target, and 0 for a variable that is independent of it.
-    A mapping from name, or number without names, to nats.
+    A mapping from name, or number without names, to nats. `info.expected_entropy("rain")` is the entropy of the target
+    that is expected after rain has been observed.
     """
 
     target: int | str
@@ -41,6 +44,7 @@ class Information(Mapping[Any, float]):
     nats: FloatArray  # [V] by number of the variable; the number for the target is its entropy
     variables: tuple[int | str, ...]  # [V] by name, or by number if they have no names
     status: Status  # status of the runs that gave it
+    candidates: tuple[int, ...] | None = None  # the numbers of the variables that are ranked; None for all others
 
     def __getitem__(self, variable: Variable) -> float:
         names = {name: i for i, name in enumerate(self.variables) if isinstance(name, str)}
@@ -48,10 +52,20 @@ class Information(Mapping[Any, float]):
 
     def __iter__(self) -> Iterator[int | str]:
         order = np.argsort(-self.nats, kind="stable").tolist()
-        return (self.variables[i] for i in order if self.variables[i] != self.target)
+        chosen = range(len(self.variables)) if self.candidates is None else self.candidates
+        return (self.variables[i] for i in order if i in chosen and self.variables[i] != self.target)
 
     def __len__(self) -> int:
-        return len(self.variables) - 1
+        return len(self.variables) - 1 if self.candidates is None else len(self.candidates)
+
+    @property
+    def best(self) -> int | str | None:
+        """The variable to observe next: the one with the most information; None if there is no candidate."""
+        return next(iter(self), None)
+
+    def expected_entropy(self, variable: Variable) -> float:
+        """Return the entropy of the target, in nats, that is expected after a variable has been observed."""
+        return max(0.0, self.entropy - self[variable])
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with the columns `variable` and `information`, largest first."""
@@ -78,6 +92,50 @@ class Information(Mapping[Any, float]):
     def _cells(self, most: int) -> list[list[str]]:
         shares = ((v, self[v], self[v] / self.entropy if self.entropy else 0.0) for v in list(self)[:most])
         return [[str(variable), f"{nats:.6f}", f"{share:.1%}"] for variable, nats, share in shares]
+
+
+def most_informative(
+    graph: FactorGraph,
+    target: Variable,
+    candidates: Sequence[Variable] | None = None,
+    *,
+    evidence: Evidence | None = None,
+    solver: str | Solver = "auto",
+    time_limit: float = asking.TIME_LIMIT,
+) -> Information:
+    """Return how much each candidate would tell about a target, given the evidence so far: what to observe next.
+
+    The solver runs once for each state of the target, in one batch.
+
+    Args:
+        graph: the model.
+        target: the variable to find out about.
+        candidates: the variables that could be observed; by default all that are not observed yet.
+        evidence: states or weights by variable, as `FactorGraph.condition` takes them.
+        solver: any solver for marginals.
+        time_limit: seconds that the estimated cost may not exceed.
+
+    Examples:
+        >>> import equifactor as ef
+        >>> graph = ef.FactorGraph({"flu": ["no", "yes"], "fever": ["no", "yes"]}, [
+        ...     (["flu"], [0.9, 0.1]),
+        ...     (["flu", "fever"], [[0.95, 0.05], [0.2, 0.8]]),
+        ... ])
+        >>> ef.most_informative(graph, "flu").best
+        'fever'
+    """
+    from equifactor.questions.solve import solve
+
+    result = solve(graph, "MAR", solver, evidence=evidence)
+    found = information_about(result, target, time_limit)
+    t = graph.variable(target)
+    if candidates is None:
+        numbers = [i for i in result.graph.free_vars.tolist() if i != t]
+    else:
+        numbers = [graph.variable(v) for v in candidates]
+        if t in numbers:
+            raise ModelError(f"The target {graph.structure.variable_name(t)} is among the candidates. Leave it out.")
+    return replace(found, candidates=tuple(dict.fromkeys(numbers)))
 
 
 def information_about(result: Result, target: Variable, time_limit: float = asking.TIME_LIMIT) -> Information:
