@@ -211,7 +211,7 @@ def sensitivity(
         ... ])
         >>> found = ef.sensitivity(graph, "flu", "yes", evidence={"fever": "yes"})
         >>> found[0].name, round(found[0].derivative, 3)
-        ('fever=yes | flu=no', -4.608)
+        ('fever=no | flu=no', 4.608)
         >>> found.smallest_change.name, round(found.smallest_change.turning, 3)
         ('fever=yes | flu=no', 0.089)
     """
