@@ -124,6 +124,7 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
         marginals=Marginals(mixed, ptr),
         standard_errors=Marginals(errors, ptr),
         marginal_errors=None,
+        message=sampled.estimate.message if weight >= 0.5 else "",  # The error is that of the mean.
         stats={**q.estimate.stats, **sampled.estimate.stats, "error_estimate": error},
     )
     said = (
@@ -138,6 +139,8 @@ def _unjudged(others: Sequence[LadderAnswer], log_z: dict[str, Any]) -> tuple[Es
 
     If the network predicts its errors, those of another answer are the same plus its distance from the network.
     """
+    from equifactor.solvers.learned.network_trust import told_errors
+
     best, second = _best_unjudged(others), _second_opinion(others)
     values, name = _values(best.estimate.marginals), str(best.solver)
     ptr = best.estimate.marginals.ptr  # type: ignore[union-attr]
@@ -150,7 +153,8 @@ def _unjudged(others: Sequence[LadderAnswer], log_z: dict[str, Any]) -> tuple[Es
     predicted = _values(network.marginal_errors)
     apart = 0.5 * np.add.reduceat(np.abs(values - _values(network.marginals)), ptr[:-1])
     errors = np.where(predicted > 0.0, np.minimum(predicted + np.repeat(apart, np.diff(ptr)), 1.0), 0.0)
-    return replace(found, marginal_errors=Marginals(errors, ptr)), name, ""
+    total = Marginals(errors, ptr)
+    return replace(found, marginal_errors=total, message=""), name, told_errors(total)
 
 
 def _predicted_square(answer: LadderAnswer, others: Sequence[LadderAnswer]) -> float:

@@ -304,20 +304,23 @@ class NeuralSolver(IterativeSolver["Run"]):
                 answer = {name: values[g] for name, values in found.items()}
                 estimates.append(
                     Estimate(
-                        status=status, message=self._message(state, status, steps, change), iterations=steps,
+                        status=status, message=self._message(state, status, steps), iterations=steps,
                         stats={"change": change, "engine": state.engine}, **answer,
                     )
                 )  # fmt: skip
         return estimates
 
-    def _message(self, state: Run, status: Status, steps: int, change: float) -> str:
+    def _message(self, state: Run, status: Status, steps: int) -> str:
         trained = state.network.config.steps
         if status is Status.CONVERGED and steps > trained and getattr(state.network.config, "settle", 0.0) > 0.0:
-            return f"It converged because its changes are scaled down after the {trained} steps it is made for."
+            return (
+                f"The network converged because its changes are scaled down after the {trained} steps it is made for."
+            )
         if status is not Status.ITERATION_LIMIT:
             return ""
-        which = f"the {steps} steps it is made for" if steps == trained else f"{steps} steps (it is made for {trained})"
-        return f"It ran {which}" + (f"; the last one moved a belief by {change:.1g}." if np.isfinite(change) else ".")
+        if steps == trained:
+            return f"The network ran the {steps} steps that it is made for."
+        return f"The network has not converged after {steps} steps; it is made for {trained}."
 
 
 def shipped_weights(kind: str, task: Task) -> Path:

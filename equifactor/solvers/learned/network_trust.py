@@ -104,12 +104,19 @@ def _mean(four: list[Estimate], marginals: Marginals, errors: Marginals, weights
     known = [(w, e.log_z) for w, e in zip(weights.tolist(), four, strict=True) if e.log_z is not None]
     known = [(w, z) for w, z in known if np.isfinite(z) and w > 0.0]
     log_z = sum(w * z for w, z in known) / sum(w for w, _ in known) if known else own.log_z
-    shares = ", ".join(f"{name} {w:.2g}" for name, w in zip(RUNS, weights.tolist(), strict=True))
     return replace(
         own, marginals=marginals, marginal_errors=errors, log_z=log_z,
         stats={**own.stats, "trust": float(weights[-1])},
-        message=f"{own.message} Mean weights: {shares}.".strip(),
+        message=f"{own.message} {told_errors(errors)}".strip(),
     )  # fmt: skip
+
+
+def told_errors(errors: Marginals) -> str:
+    """Return a sentence on predicted errors of marginals."""
+    largest = float(errors.values.max(initial=0.0))
+    if largest == 0.0:
+        return "The marginals are exact, because belief propagation is exact on this graph."
+    return f"The predicted error of a marginal is {errors.values.mean():.1g} on average and at most {largest:.1g}."
 
 
 def free_values(graph: FactorGraph, values: FloatArray, ptr: IntArray) -> FloatArray:
