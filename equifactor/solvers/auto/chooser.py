@@ -303,9 +303,8 @@ class Auto(Solver):
                 best = found, solver
                 blocks.start = answer.assignment
         seconds = seconds_to_compile(SEARCH)
-        reason = (
-            f"{why}, and compiling the kernels of the search takes about {seconds:.0f} s (equifactor doctor --warm)"
-        )
+        rest = f"takes about {seconds:.0f} s" if seconds >= 1.0 else "took the rest of the time"
+        reason = f"{why}, and compiling the kernels of the search {rest} (equifactor doctor --warm)"
         late = context.clock.status
         return _say(best[0] if late is None else replace(best[0], status=late), best[1], reason)
 

@@ -240,12 +240,14 @@ class MapPortfolio:
         score = self.shrunk.original.log_score(assignment)
         bound = max(self.bound, score) if np.isfinite(self.bound) else None
         gap = None if bound is None else bound - score
-        shown = "no bound" if gap is None else f"gap {gap:.3g}"
+        shown = (
+            "No upper bound is known." if gap is None else f"The highest possible score is at most {gap:.3g} higher."
+        )
         nodes = 0 if self.branching is None else self.branching.nodes
         return Estimate(
             status=status or Status.CONVERGED,
-            message=f"best of local search, max-product decoding and {nodes:,} nodes of branch and bound, dual bound "
-            f"by {self.sweeps} sweeps: {shown}",
+            message=f"The assignment is the best of local search, max-product decoding and {nodes:,} nodes of branch "
+            f"and bound. {shown}",
             assignment=assignment,
             lower_bound=score,
             upper_bound=bound,
