@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ MAP = ef.solve(GRAPH, "MAP", "brute")
 CHECKS = [[1, 1, 0], [0, 1, 1]]
 NAN, HUGE, RAGGED = float("nan"), 2**70, [[1, 2], [3]]
 MODEL = ef.decoding.ErrorModel.of_matrices(CHECKS, 0.1, [[1, 0, 0]])
+FLAT, IDENTITY = ef.solvers.compile(GRAPH), ef.symmetry.Relabelling.identity(GRAPH)
+GRID = ef.generators.ising_grid(1, 2)
 LDPC = ef.generators.LdpcCode.of_edges([0, 1, 1, 2], [0, 0, 1, 1], 3)
 
 
@@ -131,6 +134,38 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("evaluate, a number of solvers", lambda: ef.evaluate([], "MAR", 3, "out")),
     ("port", lambda: ef.open_view(GRAPH, port=[0])),
     ("a port out of range", lambda: ef.open_view(GRAPH, port=2**70)),
+    ("codewords", lambda: ef.decoding.ErasureChannel().transmit("x", np.random.default_rng(0))),
+    ("random numbers", lambda: ef.decoding.BinarySymmetricChannel().transmit([0, 1], 3)),
+    ("received values", lambda: ef.generators.BurstyChannel().log_likelihood({})),
+    ("received words", lambda: LDPC.graphs([[1j]], ef.generators.BurstyChannel())),
+    ("a channel of graphs", lambda: LDPC.graphs([[0.0, 0.0, 0.0]], 3)),
+    ("features", lambda: ef.decoding.MemoryNetwork.untrained(2)(np.zeros(3))),
+    ("hidden units", lambda: ef.decoding.MemoryNetwork.untrained(-1)),
+    ("weights for decoding", lambda: ef.decoding.MemoryNetwork.load("y" * 5000)),
+    ("detectors of a model", lambda: dataclasses.replace(MODEL, detectors=np.array([99] * 4))),
+    ("starts of a model", lambda: dataclasses.replace(MODEL, detector_ptr=[0, 9])),
+    ("words of a rate", lambda: ef.decoding.WordErrors(None, "x", 3, "4", 1, 1)),
+    ("shots of a rate", lambda: ef.decoding.LogicalErrorRate(10, 1, None)),
+    ("path of an instance", lambda: ef.data.Instance("c", "n", 3)),
+    ("a downloaded collection", lambda: ef.data.download("out", [3])),
+    ("a source of models", lambda: ef.data.download("out", ["MAR"], source="/nowhere/{path}")),
+    ("a clock", lambda: ef.solvers.Clock("x")),
+    ("share of a clock", lambda: ef.solvers.Clock(1.0).part("x")),
+    ("phases", lambda: ef.solvers.improve(GRAPH, [0, 0], ef.solvers.Clock(1.0), phases="x")),
+    ("compiled kinds", lambda: ef.solvers.lower(GRAPH, keep_compiled=np.zeros(0))),
+    ("axis", lambda: ef.solvers.compile(GRAPH).split(np.zeros(4), "rows")),
+    ("rows of an axis", lambda: ef.solvers.compile(GRAPH).marginals([0.5])),
+    ("packed tables", lambda: ef.solvers.compile(GRAPH).pack([])),
+    ("a graph of a batch", lambda: ef.solvers.compile(GRAPH).marginals_of(np.zeros(4), 1)),
+    ("graphs of a batch", lambda: ef.solvers.compile(GRAPH).edge_states_of([3])),
+    ("numbers of a relabelling", lambda: dataclasses.replace(IDENTITY, variables="x")),
+    ("starts of a relabelling", lambda: dataclasses.replace(IDENTITY, state_ptr=3)),
+    ("relabelled graph", lambda: ef.symmetry.Relabelling.identity(3)),
+    ("relabelled messages", lambda: IDENTITY.messages([0.0], FLAT, FLAT)),
+    ("relabelled assignment", lambda: IDENTITY.assignment(Raises())),
+    ("reference of a picture", lambda: ef.plot.plot_grid(GRID, 1, 2, {"a": RESULT.marginals}, reference="b")),
+    ("records", lambda: ef.answers.TrainingLog([{"loss": 1.0}])),
+    ("a device", lambda: ef.answers.TrainingLog.read("/dev/zero")),
     ("curves", lambda: ef.plot.plot_error_rates({"x": 1})),
 ]
 
@@ -166,6 +201,17 @@ def _zeros(*shape: int) -> list[Any]:
         lambda: ef.CRF.pairs(2, None, 2),
         lambda: ef.CRF(GRAPH, memory_limit=None),
         lambda: ef.learned.load_model(None),
+        lambda: ef.learned.save_model("x.safetensors", None, None),
+        lambda: ef.learned.ModelCard.of(None, "MAR"),
+        lambda: ef.learned.ModelCard.from_json(3, "a file"),
+        lambda: ef.learned.Replay(None, None),
+        lambda: ef.learned.log_scores(None, _zeros(2)[0]),
+        lambda: ef.learned.EvidenceSets(GRAPH, observe=object()),
+        lambda: ef.learned.TrainingSettings().learning_rate("x", 3),
+        lambda: ef.learned.NeuralBP(damping=3),
+        lambda: ef.CRF.grid(2, 2, 2, image=np.zeros(0)),
+        lambda: ef.ChainCRF(2).log_z(_zeros(1, 3, 2)[0].to_sparse()),
+        lambda: ef.CRF.pairs(2, [], 2).log_z(_zeros(2, 2)[0].to_sparse()),
     ],
 )
 def test_an_odd_call_of_what_needs_torch(call: Callable[[], object]) -> None:

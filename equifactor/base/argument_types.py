@@ -15,6 +15,7 @@ from equifactor.base.status import Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 def _is_number(value: object, kind: type) -> bool:
@@ -30,8 +31,35 @@ def is_real(value: object) -> TypeGuard[float]:
         return False
 
 
+def read_task(task: Task | str) -> Task:
+    """Return the task of this name; raise `OptionError` for anything else."""
+    try:
+        return Task(task)
+    except ValueError:
+        raise OptionError(f"There is no task {brief(task)}. The tasks are {', '.join(Task)}.") from None
+
+
 def _is_list(value: object) -> bool:
     return hasattr(value, "__iter__") and not isinstance(value, (str, bytes)) and getattr(value, "ndim", 1) != 0
+
+
+def _is_array(value: object, kinds: str) -> bool:
+    """Return whether NumPy reads a value as an array whose numbers are of these kinds."""
+    try:
+        array = np.asarray(value)
+    except Exception:  # rows of different lengths, or any error of a foreign object that is asked for numbers
+        return False
+    return array.dtype.kind in kinds or not array.size
+
+
+def _is_instance(value: object, name: str) -> bool:
+    """Return whether a value is of a class of this name: this module is below the modules of most classes."""
+    return any(kind.__name__ == name for kind in type(value).__mro__)
+
+
+def _is_tensor(value: Any) -> bool:
+    """Return whether a value is a dense tensor with numbers; sparse tensors lack most operations."""
+    return _is_instance(value, "Tensor") and value.layout.__repr__() == "torch.strided" and value.device.type != "meta"
 
 
 # For each part of a type hint: what it is called in a message, and whether a value is one.
@@ -48,8 +76,15 @@ _PARTS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "Collection": ("a list", lambda value: _is_list(value) and hasattr(value, "__len__")),
     "Mapping": ("a mapping", lambda value: isinstance(value, Mapping)),
     "Task": ("a Task such as Task.MAR", lambda value: isinstance(value, Task)),
-    # The class is known by its name: this module is below the module of graphs.
-    "FactorGraph": ("a FactorGraph", lambda value: any(c.__name__ == "FactorGraph" for c in type(value).__mro__)),
+    "dict": ("a mapping", lambda value: isinstance(value, Mapping)),
+    "Semiring": ("sum or max", lambda value: isinstance(value, str) and value in ("sum", "max")),
+    "Flat": ("a FlatGraph", lambda value: _is_instance(value, "FlatGraph")),
+    **dict.fromkeys(
+        ("ArrayLike", "FloatArray", "NDArray"), ("an array of numbers", lambda value: _is_array(value, "biuf"))
+    ),
+    "IntArray": ("an array of whole numbers", lambda value: _is_array(value, "biu")),
+    "BoolArray": ("an array of truth values", lambda value: _is_array(value, "b")),
+    **dict.fromkeys(("Tensor", "Float", "Int"), ("a dense tensor", _is_tensor)),
 }
 # Types that a part of a hint allows without a look at the value, so that most calls pay for one comparison.
 _QUICK: dict[str, tuple[type, ...]] = {
@@ -62,8 +97,8 @@ _Rule = tuple[str, list[Callable[[object], bool]], frozenset[type]]
 def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that raises `OptionError` if a named argument has a type that its hint does not allow.
 
-    The module of the function must have `from __future__ import annotations`, which keeps type hints as text. All parts
-    of the hints of these arguments must be in `_PARTS`. Elements of lists are not checked.
+    The module of the function must have `from __future__ import annotations`, which keeps type hints as text. A part
+    of a hint that is not in `_PARTS` is the name of a class. Elements of lists are not checked.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -72,10 +107,11 @@ def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             inner = inner.__wrapped__
         places = inner.__code__.co_varnames[: inner.__code__.co_argcount]
         rules = [
-            (places.index(name) if name in places else _NOWHERE, name, *_rule(function.__annotations__[name]))
+            (places.index(name) if name in places else _NOWHERE, name, *_rule(_text(function.__annotations__[name])))
             for name in names
         ]
-        title = function.__name__
+        method = function.__name__ == "__init__" or function.__name__ == "__call__"
+        title = function.__qualname__.split(".")[-2] if method else function.__name__
 
         @functools.wraps(function)
         def checked(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -96,6 +132,29 @@ def checks_types(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorate
 
 
+def checks_fields(*names: str) -> Callable[[type[T]], type[T]]:
+    """Return a decorator that does the same for fields of a dataclass, when an object of it is made."""
+
+    def decorate(cls: type[T]) -> type[T]:
+        cls.__init__ = checks_types(*names)(cls.__init__)  # type: ignore[method-assign]
+        return cls
+
+    return decorate
+
+
+def _part(name: str) -> tuple[str, Callable[[object], bool]]:
+    """Return what a part of a hint is called in a message, and its check."""
+    own = name.rpartition(".")[2]
+    if own in _PARTS:
+        return _PARTS[own]
+    return f"{'an' if own[0] in 'AEIOU' else 'a'} {own}", lambda value: _is_instance(value, own)
+
+
+def _text(hint: Any) -> str:
+    """Return a hint as text: checkers of types replace hints by the types themselves."""
+    return hint if isinstance(hint, str) else hint.__name__ if isinstance(hint, type) else str(hint)
+
+
 def _rule(hint: str) -> _Rule:
     """Return what a type hint is called, the checks of its parts, and the types that need none."""
     outer, depth = "", 0  # the hint without what is in brackets
@@ -103,7 +162,7 @@ def _rule(hint: str) -> _Rule:
         depth += {"[": 1, "]": -1}.get(letter, 0)
         outer += letter if depth == 0 and letter != "]" else ""
     parts = [part.strip() for part in outer.split("|")]
-    words = list(dict.fromkeys(_PARTS[part][0] for part in parts))
+    words = list(dict.fromkeys(_part(part)[0] for part in parts))
     expected = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
     quick = frozenset(kind for part in parts for kind in _QUICK.get(part, ()))
-    return expected, [_PARTS[part][1] for part in parts], quick
+    return expected, [_part(part)[1] for part in parts], quick

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from equifactor.base.errors import SolveError
+from equifactor.base.argument_types import checks_types, is_real
+from equifactor.base.errors import OptionError, SolveError, brief
 from equifactor.base.status import Status
 
 if TYPE_CHECKING:
@@ -108,6 +109,10 @@ class Clock:
     _governing: ClassVar[list[tuple[int, Clock]]] = []  # The clocks of all calls in progress, with their threads.
 
     def __init__(self, time_limit: float | None = None, whole: Clock | None = None) -> None:
+        if time_limit is not None and not is_real(time_limit):
+            raise OptionError(
+                f"The time limit of a Clock must be a number of seconds or None, found {brief(time_limit)}."
+            )
         self.whole = whole
         self.start = Clock.now()
         self._cpu_start = Clock.cpu_now()
@@ -168,10 +173,12 @@ class Clock:
             return Status.INTERRUPTED
         return Status.TIME_LIMIT if self.stopped else None
 
+    @checks_types("share")
     def part(self, share: float) -> Clock:
         """Return a clock for a part of the work. It stops after this share of the time left, or with this clock."""
         return Clock(None if self.time_limit is None else share * self.left, whole=self)
 
+    @checks_types("seconds")
     def within(self, seconds: float) -> Clock:
         """Return a clock for a part of the work. It stops after this many seconds, or with this clock."""
         return Clock(seconds, whole=self)

@@ -8,6 +8,7 @@ import os
 import select
 import stat
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from equifactor.base.errors import FormatError, brief
@@ -31,7 +32,7 @@ def open_source(path: PathLike, where: str) -> BinaryIO:
         if stream is None:
             raise FormatError("<stdin>: standard input is closed. Give a file name instead of -.")
         return _in_memory(stream, where)
-    if not _is_file_name(os.fspath(path)):
+    if not is_file_name(os.fspath(path)):
         raise FormatError(f"{brief(os.fspath(path))} is not a file name.")
     handle = _open_at_once(path)
     mode = os.fstat(handle.fileno()).st_mode
@@ -46,7 +47,15 @@ def open_source(path: PathLike, where: str) -> BinaryIO:
         return _in_memory(handle, where)
 
 
-def _is_file_name(text: str) -> bool:
+def is_file(path: PathLike) -> bool:
+    """Return whether a path names a file, also for text that cannot be a name."""
+    try:
+        return is_file_name(os.fspath(path)) and Path(path).is_file()
+    except OSError:
+        return False
+
+
+def is_file_name(text: str) -> bool:
     """Return whether a text can name a file: it may not be empty or contain zero bytes or half of a surrogate pair."""
     try:
         name = os.fsencode(text)

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equifactor.base.argument_types import checks_types
+from equifactor.base.argument_types import checks_fields, checks_types
 from equifactor.base.errors import FormatError, OptionError, brief
 from equifactor.base.files import label, reason, split_name
 from equifactor.base.options import choices
+from equifactor.base.sources import is_file
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
@@ -28,6 +29,7 @@ _SUFFIXES = (".uai", ".uai.gz", ".uai.xz")  # Of the models that an index lists.
 _MIXED = frozenset(("MAR",))
 
 
+@checks_fields("collection", "name", "path", "evidence_path", "marginals_path", "record")
 @dataclass(frozen=True)
 class Instance:
     """One model with its evidence and its known answers; logarithms are natural.
@@ -81,7 +83,7 @@ class Instance:
         """Read the model and apply its evidence."""
         from equifactor.formats import read_evidence, read_graph
 
-        if not self.path.is_file():
+        if not is_file(self.path):
             raise FormatError(
                 f"{self.path}: the model of {self.key} is missing. Fetch the collection again with equifactor download."
             )

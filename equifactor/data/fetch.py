@@ -38,7 +38,7 @@ class Fetcher:
         self.remote = isinstance(source, str) and "{path}" in source
         self.source = source
         self.cache = cache
-        if isinstance(source, str) and "://" in source and not (self.remote and source.startswith("https://")):
+        if isinstance(source, str) and ("://" in source or self.remote) and not source.startswith("https://"):
             raise OptionError(
                 "The source must be an https:// address with the fields {repository} and {path}, or a folder; "
                 f"found {source!r}."

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import EquifactorError, FormatError, OptionError
+from equifactor.base.argument_types import checks_types
+from equifactor.base.errors import EquifactorError, FormatError, OptionError, brief
 from equifactor.base.files import make_folder, read_chunks, write_bytes, write_text
 from equifactor.base.options import choices
 from equifactor.base.progress import bar
+from equifactor.base.run_context import check_run
 from equifactor.data.collections import INDEX, Instance, collection
 from equifactor.data.fetch import Fetcher, temporary_file
 
@@ -31,6 +33,7 @@ PUBLIC = "https://raw.githubusercontent.com/{repository}/HEAD/{path}"
 _CACHE = ".archives"  # The folder of unpacked archives, which is deleted when all models are fetched.
 
 
+@checks_types("folder", "names", "source")
 def download(
     folder: str | Path,
     names: Sequence[str] | None = None,
@@ -50,6 +53,7 @@ def download(
     Raises `FormatError` at the end if a file could not be fetched or has a wrong hash. All other files stay, and the
     index lists only complete models.
     """
+    check_run(None, 0, progress)
     records = _chosen(names)
     target = Path(folder)
     fetch = Fetcher(source, target / _CACHE)
@@ -96,8 +100,8 @@ def _chosen(names: Sequence[str] | None) -> list[dict[str, Any]]:
         return records
     by_name = {k.lower(): k for k in known}
     for name in names:
-        if name.lower() not in by_name:
-            raise OptionError(f"There is no collection {name!r}; {choices(name, known)}")
+        if not isinstance(name, str) or name.lower() not in by_name:
+            raise OptionError(f"There is no collection {brief(name)}; {choices(name, known)}")
     wanted = {by_name[n.lower()] for n in names}
     return [r for r in records if r["collection"] in wanted]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_fields, checks_types
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.progress import bar
@@ -54,15 +55,20 @@ class BinarySymmetricChannel:
     def __post_init__(self) -> None:
         real("flip", self.flip, 0.0, 0.5)
 
+    @checks_types("codewords", "rng")
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return bits [..., n] as floats."""
-        return np.asarray(codewords ^ (rng.random(codewords.shape) < self.flip), float)
+        bits = np.asarray(codewords)
+        return np.asarray(bits != (rng.random(bits.shape) < self.flip), float)
 
+    @checks_types("received")
     def log_likelihood(self, received: FloatArray) -> FloatArray:
         """Return log probabilities [..., n, 2]."""
         with np.errstate(divide="ignore"):  # ln 0 if no bit is ever flipped
             right, wrong = np.log1p(-self.flip), np.log(self.flip)
-        return np.asarray(np.where(np.equal(received[..., None], np.array([0.0, 1.0])), right, wrong), float)
+        return np.asarray(
+            np.where(np.equal(np.asarray(received)[..., None], np.array([0.0, 1.0])), right, wrong), float
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,13 +80,15 @@ class ErasureChannel:
     def __post_init__(self) -> None:
         real("loss", self.loss, 0.0, 1.0)
 
+    @checks_types("codewords", "rng")
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return bits [..., n], and 0.5 for each lost bit."""
-        return np.where(rng.random(codewords.shape) < self.loss, 0.5, codewords)
+        return np.where(rng.random(np.shape(codewords)) < self.loss, 0.5, codewords)
 
+    @checks_types("received")
     def log_likelihood(self, received: FloatArray) -> FloatArray:
         """Return log probabilities [..., n, 2] up to a constant: 0 for a possible value, -inf for an impossible one."""
-        return np.where(np.abs(received[..., None] - np.array([0.0, 1.0])) < 1.0, 0.0, -np.inf)
+        return np.where(np.abs(np.asarray(received)[..., None] - np.array([0.0, 1.0])) < 1.0, 0.0, -np.inf)
 
 
 class WordDecoder:
@@ -146,6 +154,18 @@ def _read_ratios(log_ratios: ArrayLike, width: int) -> FloatArray:
     return array.astype(float)
 
 
+@checks_fields(
+    "method",
+    "n",
+    "words",
+    "word_errors",
+    "bit_errors",
+    "converged",
+    "iterations",
+    "seconds",
+    "interrupted",
+    "undecided",
+)
 @dataclass(frozen=True)
 class WordErrors:
     """The number of words and of bits that were decoded wrongly, of `words` words of n bits over one channel."""

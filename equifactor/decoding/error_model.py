@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_fields
 from equifactor.base.errors import ModelError, brief
 from equifactor.decoding.given_arrays import read_array
 from equifactor.generators.argument_checks import whole
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 
+@checks_fields(
+    "num_detectors",
+    "num_observables",
+    "detector_ptr",
+    "detectors",
+    "observable_ptr",
+    "observables",
+    "priors",
+    "kept_detectors",
+    "num_all_detectors",
+)
 @dataclass(frozen=True, eq=False)
 class ErrorModel:
     """E independent errors. Error e happens with probability `priors[e]` and flips its detectors and observables.
@@ -34,6 +46,21 @@ class ErrorModel:
     priors: FloatArray  # [E]
     kept_detectors: IntArray | None = None  # [D] the numbers that the detectors had before `with_detectors`
     num_all_detectors: int | None = None  # the number of detectors before `with_detectors`
+
+    def __post_init__(self) -> None:
+        for name in ("detector_ptr", "detectors", "observable_ptr", "observables", "priors"):
+            object.__setattr__(self, name, np.atleast_1d(getattr(self, name)))
+        for ptr, targets, count, name in (
+            (self.detector_ptr, self.detectors, self.num_detectors, "detector"),
+            (self.observable_ptr, self.observables, self.num_observables, "observable"),
+        ):
+            fits = ptr.shape == (len(self.priors) + 1,) and targets.ndim == 1
+            fits = fits and ptr[0] == 0 and ptr[-1] == len(targets) and bool(np.all(np.diff(ptr) >= 0))
+            if not fits or not np.all((targets >= 0) & (targets < count)):
+                raise ModelError(
+                    f"{name}_ptr must have one entry for each of {len(self.priors)} errors and one more, and {name}s "
+                    f"must be numbers below {count}. ErrorModel.of_edges makes both from pairs."
+                )
 
     @classmethod
     def of_edges(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_fields
 from equifactor.base.errors import ModelError, brief
 from equifactor.generators.argument_checks import whole
 from equifactor.kernels.pointers import picked
@@ -86,6 +87,7 @@ def _odd_sums(shots: IntArray, errors: IntArray, ptr: IntArray, targets: IntArra
     return np.bincount(flat, minlength=BLOCK * width).reshape(BLOCK, width) % 2 == 1
 
 
+@checks_fields("shots", "errors", "result")
 @dataclass(frozen=True)
 class LogicalErrorRate:
     """How often a decoder was wrong about an observable.

@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from equifactor._version import __version__
-from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.argument_types import checks_fields, checks_types
+from equifactor.base.errors import FormatError, OptionError, brief
 from equifactor.base.files import write_bytes
+from equifactor.base.sources import is_file
+from equifactor.generators.argument_checks import whole
 from equifactor.solvers.learned.model_card import FORMAT, KEY
 from equifactor.solvers.learned.model_header import parse_object, read_header, shown
 from equifactor.solving.registry import MODEL_SUFFIX
@@ -26,6 +29,7 @@ SHIPPED = Path(__file__).parent / "weights"
 _TENSOR = "weights"  # The name of the only tensor in a file.
 
 
+@checks_fields("weights", "card")
 @dataclass(frozen=True, eq=False)
 class MemoryNetwork:
     """gamma = d . x + sum_h o_h relu(w_h . x + b_h) + c: the memory of a bit, from the features x [F] of the bit.
@@ -51,8 +55,11 @@ class MemoryNetwork:
     card: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
+    @checks_types("hidden", "low", "high", "seed")
     def untrained(cls, hidden: int = 8, *, low: float = -0.24, high: float = 0.66, seed: int = 0) -> MemoryNetwork:
         """Return a network that draws memories from an interval, as relay does; its hidden units have no effect yet."""
+        whole("hidden", hidden, 0)
+        whole("seed", seed, 0)
         weights = np.zeros((hidden + 1, len(FEATURES) + 2), np.float32)
         weights[:-1, :-1] = np.random.default_rng(seed).normal(size=(hidden, len(FEATURES) + 1))
         weights[-1, FEATURES.index("draw")] = (high - low) / 2
@@ -60,14 +67,16 @@ class MemoryNetwork:
         return cls(weights)
 
     @classmethod
+    @checks_types("name")
     def load(cls, name: str) -> MemoryNetwork:
         """Read the network of a `.safetensors` file, or the shipped network of this name. Torch is not needed."""
         shipped = SHIPPED / f"{name}{MODEL_SUFFIX}"
-        path = shipped if shipped.is_file() else Path(name)
-        if not path.is_file():
+        path = shipped if is_file(shipped) else Path(name)
+        if not is_file(path):
             known = ", ".join(sorted(file.stem for file in SHIPPED.glob(f"*{MODEL_SUFFIX}")))
             raise OptionError(
-                f"There are no weights {name!r} for decoding. Name a {MODEL_SUFFIX} file or shipped weights: {known}."
+                f"There are no weights {brief(name)} for decoding. Name a {MODEL_SUFFIX} file or shipped weights: "
+                f"{known}."
             )
         if path.suffix.lower() == ".json":
             raise FormatError(
@@ -77,6 +86,7 @@ class MemoryNetwork:
             )
         return _read_network(path)
 
+    @checks_types("path")
     def save(self, path: str | Path) -> None:
         """Write the weights with their card as a `.safetensors` file."""
         rows = np.ascontiguousarray(self.weights, "<f4")
@@ -89,8 +99,12 @@ class MemoryNetwork:
         text += b" " * (-len(text) % 8)  # The tensor begins at a multiple of 8 bytes, as in all safetensors files.
         write_bytes(path, len(text).to_bytes(8, "little") + text + rows.tobytes())
 
+    @checks_types("features")
     def __call__(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
         """Return gamma [..] of features [.., F]. This method is the definition; the engines are tested against it."""
+        features = np.asarray(features, float)
+        if features.shape[-1:] != (len(FEATURES),):
+            raise OptionError(f"The features of bits must have shape [.., {len(FEATURES)}], found {features.shape}.")
         inner, last = self.weights[:-1].astype(np.float64), self.weights[-1].astype(np.float64)
         hidden = features @ inner[:, :-2].T + inner[:, -2]
         from_hidden = np.where(hidden > 0, hidden, SLOPE * hidden) @ inner[:, -1]

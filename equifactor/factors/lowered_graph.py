@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.factors.lowering import LoweredBuilder
 from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.graph.factor_rows import FactorRows, by_kind, joined
@@ -80,6 +81,7 @@ class LoweredGraph:
         return replace(estimate, **changed) if changed else estimate
 
 
+@checks_types("keep_compiled")
 def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool = False) -> LoweredGraph:
     """Return an equal graph of dense tables alone, with auxiliary variables behind the original ones.
 

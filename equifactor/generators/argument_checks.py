@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from equifactor.base.argument_types import is_real
 from equifactor.base.errors import OptionError, brief
 from equifactor.base.options import did_you_mean
 
@@ -41,11 +42,11 @@ def whole_range(name: str, value: object, low: int) -> tuple[int, int]:
 
 def real(name: str, value: object, low: float = 0.0, high: float = math.inf) -> float:
     """Return the value if it is a finite number in [low, high]."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, (bool, np.timedelta64))
+    number = is_real(value) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not low <= value <= high:  # type: ignore[arg-type, operator]
         span = "a finite number" if math.isinf(low) else f"a number of at least {low:g}"
         span += "" if math.isinf(high) else f" and at most {high:g}"
-        raise OptionError(f"{name} must be {span}, found {value!r}.")
+        raise OptionError(f"{name} must be {span}, found {brief(value)}.")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -72,6 +73,6 @@ def check_size(entries: int) -> None:
     """Raise `OptionError` if the graphs have too many table entries in total, before anything is allocated."""
     if entries > MAX_ENTRIES:
         raise OptionError(
-            f"The graphs would have about {entries:.2g} table entries in total, but one call makes at most 2^30 "
-            "entries. Ask for smaller or fewer graphs."
+            f"The graphs would have about {min(entries, 2**1000):.2g} table entries in total, but one call makes at "
+            "most 2^30 entries. Ask for smaller or fewer graphs."
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import OptionError, brief
 from equifactor.generators.argument_checks import choice, real
 
@@ -47,17 +48,20 @@ class BurstyChannel:
         """The standard deviation of the noise without bursts."""
         return 10.0 ** (-self.snr_db / 20.0)
 
+    @checks_types("codewords", "rng")
     def transmit(self, codewords: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return received values [..., n] for codewords [..., n]; word i does not depend on the number of words."""
+        codewords = np.asarray(codewords, float)
         noise, burst, hit = rng.spawn(3)
         received = 1.0 - 2.0 * codewords + self.noise_std * noise.standard_normal(codewords.shape)
         hits = hit.random(codewords.shape) < self.burst_probability
         received += hits * self.burst_std * burst.standard_normal(codewords.shape)
         return received
 
+    @checks_types("received")
     def log_likelihood(self, received: FloatArray) -> FloatArray:
         """Return the log densities `ln p(y | bit)` [..., 2] that the receiver assumes."""
-        error = received[..., None] - np.array([1.0, -1.0])
+        error = np.asarray(received, float)[..., None] - np.array([1.0, -1.0])
         plain = _log_normal(error, self.noise_std)
         if self.decoder == "gaussian" or self.burst_probability == 0.0:
             return plain

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.factors.parity import Parity
 from equifactor.generators.argument_checks import check_size, choice, number_of_graphs, whole
@@ -95,7 +96,10 @@ class LdpcCode:
     @classmethod
     def of_edges(cls, bit: IntArray, check: IntArray, n: int) -> LdpcCode:
         """Return the code over n bits with edges (bit [e], check [e]). Bits ascend, and every check needs an edge."""
-        bit, check = np.asarray(bit), np.asarray(check)
+        try:
+            bit, check = np.asarray(bit), np.asarray(check)
+        except Exception:  # rows of different lengths, or any error of a foreign object that is asked for numbers
+            bit = check = np.zeros((0, 0), np.int64)
         if bit.ndim != 1 or bit.shape != check.shape or bit.dtype.kind not in "iu" or check.dtype.kind not in "iu":
             raise ModelError(
                 f"The edges of a code must be the bits [e] and the checks [e], found {brief(bit)} and {brief(check)}."
@@ -158,11 +162,13 @@ class LdpcCode:
         )  # fmt: skip
         return Structure.of_rows(np.full(self.n, 2), rows)
 
+    @checks_types("received")
     def graphs(self, received: FloatArray, channel: BurstyChannel, *, stem: str = "ldpc") -> list[FactorGraph]:
         """Return one graph per received word [N, n]; its MAP assignment is the most likely codeword.
 
         With a uniform prior over codewords, Z is the sum over codewords of `p(received | codeword)`.
         """
+        check_channel(channel)
         received = np.asarray(received, float)
         if received.ndim != 2 or received.shape[1] != self.n:
             raise ModelError(f"Received words must have shape [N, {self.n}], found {received.shape}.")
@@ -176,9 +182,12 @@ class LdpcCode:
 
 def _read_degrees(name: str, degrees: ArrayLike) -> IntArray:
     """Return degrees [n] that a user gave; raise `OptionError` if they are not whole numbers above 0."""
-    numbers = np.asarray(degrees)
+    try:
+        numbers = np.asarray(degrees)
+    except Exception:  # rows of different lengths, or any error of a foreign object that is asked for numbers
+        numbers = np.zeros(0)
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 1:
-        raise OptionError(f"The degrees of the {name} must be a list of whole numbers above 0, found {degrees!r:.60}.")
+        raise OptionError(f"The degrees of the {name} must be a list of whole numbers above 0, found {brief(degrees)}.")
     return numbers.astype(np.int64)
 
 
@@ -190,6 +199,8 @@ def _read_parity(parity: object) -> np.ndarray:
         wrong = {"U": "it holds text", "O": f"it holds {parity!r:.40}"}.get(array.dtype.kind)
     except ValueError:
         wrong = "its rows have different lengths"
+    except Exception as error:  # a foreign object may raise any error when it is asked for numbers
+        wrong = brief(error)
     if wrong:
         raise ModelError(f"The parity checks are not a matrix of zeros and ones: {wrong}.")
     if array.ndim != 2 or not array.size:

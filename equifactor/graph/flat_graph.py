@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.options import choices
 from equifactor.base.torch_device import check_device
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.factor_rows import FactorRows
@@ -177,9 +179,16 @@ class FlatGraph(Generic[Array]):
             zeros = bool((log_phi == -np.inf).any())  # type: ignore[attr-defined]
         return replace(self, log_phi=log_phi, has_zeros=zeros)
 
+    @checks_types("tables")
     def pack(self, tables: Sequence[FloatArray]) -> FloatArray:
         """Return in flat order [T] the tables given as one `log_phi` array per graph, in each graph's own order."""
-        return np.concatenate(list(tables))[self.entry_order]
+        try:
+            given = np.concatenate([np.zeros(0), *map(np.asarray, tables)])
+        except Exception:  # other shapes, or any error of a foreign object that is asked for numbers
+            given = np.zeros(0)
+        if len(given) != self.num_entries:
+            raise ModelError(f"The tables must be one flat array per graph, {self.num_entries} entries in total.")
+        return given[self.entry_order]
 
     def to(self, device: str = "cpu", dtype: str = "float64") -> FlatGraph[torch.Tensor]:
         """Return the same graph as torch tensors; potentials in `dtype`, indices in int64."""
@@ -214,6 +223,7 @@ class FlatGraph(Generic[Array]):
                 "Use equifactor.solvers.lower(graph).graph, an equal graph of dense tables."
             )
 
+    @checks_types("graphs")
     def edge_states_of(self, graphs: IntArray) -> IntArray:
         """Return the edge states of some graphs of a batch in numpy, in the order of a batch of these graphs alone.
 
@@ -222,9 +232,13 @@ class FlatGraph(Generic[Array]):
         if "graph_of_edge_state" not in self.cache:
             self.cache["graph_of_edge_state"] = self.graph_of_var[self.var_of_edge[self.edge_of_edge_state]]  # type: ignore[index]
         chosen = np.zeros(self.num_graphs, bool)
-        chosen[graphs] = True
+        try:
+            chosen[graphs] = True
+        except IndexError:
+            raise ModelError(f"There are {self.num_graphs} graphs, numbered from 0; found {brief(graphs)}.") from None
         return np.flatnonzero(chosen[self.cache["graph_of_edge_state"]])
 
+    @checks_types("graph", "values")
     def sum_per_graph(self, graph: IntArray, values: FloatArray) -> FloatArray:
         """Return [G] the sum over each graph of numpy values [N]; `graph` [N] is the graph of each value."""
         return np.bincount(graph, values, self.num_graphs).astype(np.float64)  # bincount of no values has integers
@@ -236,6 +250,11 @@ class FlatGraph(Generic[Array]):
 
         `entries` undoes the grouping, so that piece g is in the order of graph g's own `log_phi`.
         """
+        if not isinstance(axis, str) or axis not in self.graph_ptr:
+            raise OptionError(f"There is no axis {brief(axis)}; {choices(axis, list(self.graph_ptr))}.")
+        count = int(self.graph_ptr[axis][-1])
+        if np.shape(values)[:1] != (count,) or not hasattr(values, "shape"):
+            raise ModelError(f"{axis} need an array or a tensor with {count} rows, found {brief(values)}.")
         if axis == "entries":
             place = np.empty_like(self.entry_order)
             place[self.entry_order] = np.arange(self.num_entries)
@@ -253,8 +272,11 @@ class FlatGraph(Generic[Array]):
             for graph, piece, ptr in zip(self.graphs, states, self._state_ptrs(), strict=True)
         ]
 
+    @checks_types("n")
     def marginals_of(self, probabilities: FloatArray, n: int) -> Marginals:
         """Return marginals of graph n alone, as `marginals` does."""
+        if not 0 <= n < self.num_graphs:
+            raise ModelError(f"Graph {n} does not exist. The number of graphs is {self.num_graphs}.")
         first, last = self.graph_ptr["states"][n : n + 2]
         if self.graphs[n].observed is not None:
             return _with_observed(self.graphs[n], probabilities[first:last])

@@ -149,7 +149,7 @@ def _in_order(
 # ---- to pgmpy ---------------------------------------------------------------------------------------------
 
 
-@checks_types("kind")
+@checks_types("graph", "kind")
 def to_pgmpy(graph: FactorGraph, kind: str) -> Any:
     """Return a pgmpy model with the same distribution.
 

@@ -61,7 +61,7 @@ def _table(tensor: Any) -> tuple[list[str], FloatArray]:
     return list(tensor.names), np.array(tensor.tolist(), np.float64).T
 
 
-@checks_types("kind")
+@checks_types("graph", "kind")
 def to_pyagrum(graph: FactorGraph, kind: str) -> Any:
     """Return a pyAgrum model with the same distribution.
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.argument_types import checks_types
-from equifactor.base.errors import ModelError, brief
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.options import choices
 from equifactor.show.canvas import INK, axes_or_new, legend, matplotlib, on_spins, plain, spin_colours
 from equifactor.show.palette import styles_of
 
@@ -58,6 +59,8 @@ def plot_grid(
     step, count = cols + 1, len(answers)
     ax = axes_or_new(ax, count * (0.62 * cols + 0.5) + 0.9, 0.62 * rows + 1.35)
     truth = reference or next(iter(answers))
+    if truth not in answers:
+        raise OptionError(f"plot_grid has no answer {truth!r} as its reference; {choices(truth, list(answers))}.")
     exact = _ones(answers[truth])
     y, x = np.divmod(np.arange(rows * cols), cols)
     for panel, (title, marginals) in enumerate(answers.items()):

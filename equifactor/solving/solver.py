@@ -41,7 +41,7 @@ class SolveContext(RunContext):
 class Solver(ABC):
     """A method with its settings. Subclasses are frozen dataclasses whose fields are made by `option`."""
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "unregistered"
     tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
     symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # Those that the answers respect, except for ties.
     exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # The graphs on which solved answers are exact.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.options import choices
 from equifactor.base.run_context import check_run
@@ -57,7 +58,13 @@ class Relabelling:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            array = np.array(getattr(self, field.name), np.int64)  # A copy, which the caller cannot change.
+            given = getattr(self, field.name)
+            try:
+                array = np.array(given, np.int64, ndmin=1)  # A copy, which the caller cannot change.
+            except Exception:  # a foreign object may raise any error when numpy asks it for numbers
+                raise ModelError(
+                    f"The {field.name} of a relabelling must be whole numbers, found {brief(given)}."
+                ) from None
             array.flags.writeable = False
             object.__setattr__(self, field.name, array)
         _check(self.variables, np.array([0, len(self.state_ptr) - 1]), "variables")
@@ -68,6 +75,7 @@ class Relabelling:
     # ---- constructors -----------------------------------------------------------------------------------
 
     @classmethod
+    @checks_types("graph")
     def identity(cls, graph: FactorGraph) -> Relabelling:
         """Return the relabelling that changes nothing."""
         s = graph.structure
@@ -179,12 +187,15 @@ class Relabelling:
 
     def assignment(self, assignment: ArrayLike) -> IntArray:
         """Return the same assignment [V], or several [N, V], in the numbers of the relabelled graph."""
-        x = np.asarray(assignment)
+        try:
+            x = np.asarray(assignment)
+        except Exception:  # a foreign object may raise any error when numpy asks it for numbers
+            x = np.zeros(0)
         bad = x.ndim == 0 or x.shape[-1] != len(self.variables) or not np.issubdtype(x.dtype, np.integer)
         if bad or np.any((x < 0) | (x >= np.diff(self.state_ptr))):
             raise ModelError(
                 f"An assignment must have one state in range for each of the {len(self.variables)} variables, found "
-                f"{x}."
+                f"{brief(assignment)}."
             )
         new = np.empty_like(x, dtype=np.int64)
         new[..., self.variables] = self.states[self.state_ptr[:-1] + x]
@@ -194,6 +205,7 @@ class Relabelling:
     def messages(self, values: NDArray, source: FlatGraph, target: FlatGraph) -> NDArray: ...
     @overload
     def messages(self, values: Any, source: FlatGraph, target: FlatGraph) -> Any: ...
+    @checks_types("source", "target")
     def messages(self, values: Any, source: FlatGraph, target: FlatGraph) -> Any:
         """Return messages [S] or [S, H] of the compiled graph `source` in the order of `target`, its relabelling.
 
@@ -202,7 +214,10 @@ class Relabelling:
         """
         from equifactor.symmetry.relabelled_graph import message_places
 
-        return values[np.argsort(message_places(self, source, target))]
+        places = message_places(self, source, target)
+        if np.shape(values)[:1] != places.shape or not hasattr(values, "shape"):
+            raise ModelError(f"Messages must be an array or a tensor [S] or [S, H], S = {len(places)}.")
+        return values[np.argsort(places)]
 
     def result(self, result: Result) -> Result:
         """Return the same answer for the relabelled graph; ln Z, scores and bounds stay the same."""
@@ -230,7 +245,7 @@ def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
     """Return the kinds of symmetry in the order of the paper; raise `OptionError` for an unknown kind."""
     try:
         wanted = {kinds} if isinstance(kinds, str) else set(kinds)
-    except TypeError:
+    except Exception:  # a foreign object may raise any error when it is read
         raise OptionError(f"The kinds of symmetry must be a list of words, found {brief(kinds)}.") from None
     if not wanted <= ALL_SYMMETRIES:
         unknown = min(wanted - ALL_SYMMETRIES, key=repr)
@@ -240,7 +255,9 @@ def check_kinds(kinds: Collection[str] | str) -> tuple[Symmetry, ...]:
 
 def _check(numbers: IntArray, ptr: IntArray, what: str) -> None:
     """Raise `ModelError` unless every row of `numbers` is a permutation of 0, 1, .., its length - 1."""
-    if ptr.ndim != 1 or numbers.shape != (ptr[-1],):
+    if ptr.ndim != 1 or not ptr.size or ptr[0] != 0 or np.any(np.diff(ptr) < 0):
+        raise ModelError(f"The starts of a relabelling must be [0, ..], in ascending order, found {brief(ptr)}.")
+    if numbers.shape != (ptr[-1],):
         name = what.split(" of ")[0]
         raise ModelError(f"A relabelling needs {ptr[-1]} numbers for the {name}, found {len(numbers)}.")
     row = row_of(ptr)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from equifactor.base.argument_types import checks_types
 from equifactor.factors.tensors.structured_tensors import structured_of, structured_scores
 from equifactor.factors.tensors.tensor_messages import sum_of_other_factors, with_messages
 from equifactor.graph import FlatGraph
@@ -40,6 +41,7 @@ def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:
     return first - g.var_ptr[:-1]
 
 
+@checks_types("g", "states")
 def log_scores(g: Flat, states: Int[Tensor, " V"]) -> Float[Tensor, " G"]:
     """Return the log score of one assignment per graph: the table entries it picks, added up; cost O(E)."""
     score = g.log_phi.new_zeros(g.num_graphs)

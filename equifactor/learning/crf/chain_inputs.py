@@ -90,11 +90,11 @@ def chains(
         end: [d] log potentials of the last place of each row, or None.
     """
     d = num_states
-    if not isinstance(emissions, Tensor):
-        raise ModelError(f"emissions must be a tensor of shape [B, T, {d}], found {type(emissions).__name__}.")
+    if not isinstance(emissions, Tensor) or emissions.layout != torch.strided:
+        raise ModelError(f"emissions must be a dense tensor of shape [B, T, {d}], found {brief(emissions)}.")
     for name, given in (("mask", mask), ("transitions", transitions)):
-        if given is not None and not isinstance(given, Tensor):
-            raise ModelError(f"{name} must be a tensor or None, found {brief(given)}.")
+        if given is not None and not (isinstance(given, Tensor) and given.layout == torch.strided):
+            raise ModelError(f"{name} must be a dense tensor or None, found {brief(given)}.")
     if emissions.ndim != 3 or emissions.shape[2] != d or not emissions.shape[1]:
         raise ModelError(f"emissions must have shape [B, T, {d}] with T at least 1, found {tuple(emissions.shape)}.")
     batch, places, _ = emissions.shape

@@ -89,8 +89,8 @@ def _leading(n: int, block: FactorBlock, tensor: Tensor) -> torch.Size:
     """Return the axes of a tensor before the axes of its block."""
     own = len(block.shape)
     wanted = (block.count, *block.shape)
-    if not isinstance(tensor, Tensor):
-        raise ModelError(f"The potentials must be tensors; number {n} is {brief(tensor)}.")
+    if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+        raise ModelError(f"The potentials must be dense tensors; number {n} is {brief(tensor)}.")
     tail = tuple(tensor.shape[max(0, tensor.ndim - own - 1) :])
     fits = tail == wanted or tail == (1, *block.shape) or tuple(tensor.shape) == block.shape
     if not fits or not tensor.is_floating_point():

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph import FactorGraph
@@ -128,6 +129,7 @@ class CRF(CRFModule):
         self.register_buffer("_lowered", torch.from_numpy(lowered), persistent=False)
 
     @classmethod
+    @checks_types("image")
     def grid(cls, rows: int, columns: int, states: int, *, image: bool = False, **options: object) -> CRF:
         """Return a CRF on a grid of pixels, with unaries [rows * columns, d], then pairs [E, d, d].
 

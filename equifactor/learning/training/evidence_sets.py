@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.argument_types import is_real
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.status import Task
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.reading.inputs import as_list
 from equifactor.questions.sample import sample
 from equifactor.questions.solve import solve
 
@@ -52,10 +54,12 @@ class EvidenceSets:
     def __post_init__(self) -> None:
         if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < _FEWEST:
             raise OptionError(f"The number of evidence sets must be at least {_FEWEST}, found {brief(self.count)}.")
-        if isinstance(self.observe, (int, float, np.number)) and not 0 < self.observe < 1:
+        variables = self.observe if isinstance(self.observe, str) else as_list(self.observe)
+        if variables is None and not (is_real(self.observe) and 0 < self.observe < 1):
             raise OptionError(
-                f"observe must be a share above 0 and below 1, or a list of variables; found {self.observe}."
+                f"observe must be a share above 0 and below 1, or a list of variables; found {brief(self.observe)}."
             )
+        object.__setattr__(self, "observe", float(self.observe) if variables is None else variables)  # type: ignore[arg-type]
 
     @functools.cached_property
     def graph(self) -> FactorGraph:

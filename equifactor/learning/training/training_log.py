@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from equifactor.base.errors import FormatError, ModelError, OptionError, brief
-from equifactor.base.files import reason
+from equifactor.base.files import read_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,9 +28,11 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
     def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
         try:
             self.records = [dict(record) for record in records]
-        except (TypeError, ValueError):
+            for record in self.records:
+                record["epoch"]
+        except Exception:  # a foreign object may raise any error when it is read
             raise ModelError(
-                f"A training log needs records, found {brief(records)}. TrainingLog.read reads a file."
+                f"A training log needs records with an epoch, found {brief(records)}. TrainingLog.read reads a file."
             ) from None
 
     @classmethod
@@ -44,11 +46,9 @@ class TrainingLog(Sequence[Mapping[str, Any]]):
         file = Path(path)
         file = file.with_suffix(".jsonl") if file.suffix == ".safetensors" else file
         try:
-            text = file.read_text(encoding="utf-8")
+            text = read_bytes(file).decode()
         except UnicodeDecodeError:
             raise FormatError(f"{file}: expected the log of a training run, found a file that is not text.") from None
-        except (OSError, ValueError) as error:  # a ValueError is about a zero byte in the name
-            raise FormatError(f"{file}: {reason(error)}") from None
         records = []
         for number, line in enumerate(text.splitlines(keepends=True), 1):
             if not line.endswith("\n"):

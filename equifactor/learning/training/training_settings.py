@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import OptionError
 from equifactor.base.options import check_options, option
 
@@ -60,6 +61,7 @@ class TrainingSettings:
                 "devices=1 and nodes=1, or use schedule=cosine."
             )
 
+    @checks_types("step", "total", "seconds")
     def learning_rate(self, step: int, total: int, seconds: float = 0.0) -> float:
         """Return the learning rate in gradient step `step` of `total`, `seconds` after the start."""
         warm = min(1.0, (step + 1) / self.warmup) if self.warmup else 1.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.argument_types import checks_types, is_real
+from equifactor.base.argument_types import checks_types, is_real, read_task
 from equifactor.base.budget import FLOAT_BYTES, Seconds
 from equifactor.base.errors import OptionError, brief
 from equifactor.base.status import Task
@@ -261,7 +261,7 @@ def plan(
             then, and the plan does not depend on which kernels are ready.
     """
     _check_arguments(graph, memory_limit, tries, seed)
-    task = _read_task(task)
+    task = read_task(task)
     impossible = False
     auxiliary = entries = 0
     if isinstance(graph, ReducedGraph):
@@ -332,13 +332,6 @@ def _check_arguments(graph: object, memory_limit: object, tries: object, seed: o
 def _is_whole(value: object, low: int, high: float = math.inf) -> bool:
     # NumPy counts a time span as a whole number.
     return isinstance(value, Integral) and not isinstance(value, np.timedelta64) and low <= int(value) < high
-
-
-def _read_task(task: Task | str) -> Task:
-    try:
-        return Task(task)
-    except ValueError:
-        raise OptionError(f"There is no task {brief(task)}. The tasks are {', '.join(Task)}.") from None
 
 
 def format_bytes(n: float) -> str:

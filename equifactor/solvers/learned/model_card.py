@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
-from equifactor.base.argument_types import checks_types
+from equifactor.base.argument_types import checks_types, read_task
 from equifactor.base.errors import FormatError
 from equifactor.base.files import PathLike
 from equifactor.base.status import Task
@@ -49,12 +49,13 @@ class ModelCard:
     version: str = __version__
 
     @classmethod
+    @checks_types("network")
     def of(cls, network: Network, task: Task | str, **history: Any) -> ModelCard:
         """Return the card of a network; `history` holds the fields data, start, metrics, seed and updates."""
         return cls(
             kind=network.kind,
             settings=dataclasses.asdict(network.config),
-            task=Task(task),
+            task=read_task(task),
             parameters=sum(p.numel() for p in network.parameters()),
             **history,
         )
@@ -68,6 +69,7 @@ class ModelCard:
         return json.dumps(given, allow_nan=False)
 
     @classmethod
+    @checks_types("text", "where")
     def from_json(cls, text: str, where: str) -> ModelCard:
         """Read what `to_json` wrote; raise `FormatError` for a card that cannot be read."""
         try:

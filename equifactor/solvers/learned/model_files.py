@@ -8,6 +8,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import EquifactorError, FormatError, ModelError
 from equifactor.base.files import PathLike, reason, write_bytes
 from equifactor.solvers.learned.model_card import KEY, ModelCard, read_card
@@ -16,6 +17,7 @@ from equifactor.solvers.learned.model_weights import check_finite, check_paramet
 from equifactor.solvers.learned.network import Network, build, find_network, network_kinds
 
 
+@checks_types("path", "network", "card")
 def save_model(path: PathLike, network: Network, card: ModelCard) -> None:
     """Write a network with its card (made by `ModelCard.of`), completely or not at all.
 

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import OptionError
 from equifactor.base.options import check_names, choices
 from equifactor.base.typing import Semiring
@@ -93,6 +94,7 @@ class Network(nn.Module, ABC):
         self.accept(flat)
         return self.start(wire(flat, semiring, clock))
 
+    @checks_types("flat", "semiring", "steps", "read_at")
     def forward(
         self, flat: Flat, semiring: Semiring = "sum", steps: int | None = None, read_at: Collection[int] = ()
     ) -> list[Float[Tensor, " X"]]:

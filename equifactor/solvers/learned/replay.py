@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.typing import Semiring
 from equifactor.solvers.learned.network import Network
 from equifactor.solvers.learned.wiring import Flat, wire
@@ -22,6 +23,7 @@ class Replay:
     too: on a GPU later potentials are not checked.
     """
 
+    @checks_types("network", "flat", "steps")
     def __init__(self, network: Network, flat: Flat, semiring: Semiring = "sum", steps: int | None = None) -> None:
         network.accept(flat)
         self.network, self.semiring, self.steps = network, semiring, steps
@@ -39,6 +41,7 @@ class Replay:
         with torch.cuda.graph(self.graph):
             self.answer = self._run(self.flat)
 
+    @checks_types("log_phi")
     def __call__(self, log_phi: Float[Tensor, " T"]) -> Float[Tensor, " X"]:
         """Return the log beliefs [X], not normalised."""
         if self.graph is None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.budget import Seconds
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
@@ -323,6 +324,7 @@ def run_phases(
     return False
 
 
+@checks_types("phases", "patience")
 def improve(
     graph: FactorGraph | FlatGraph[np.ndarray],
     assignment: IntArray,
