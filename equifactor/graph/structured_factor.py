@@ -134,6 +134,14 @@ class StructuredFactor(ABC):
         builder.add_tables(cls, rows)
 
     @classmethod
+    def literal_signs(cls, rows: FactorRows) -> IntArray | None:
+        """Return [e] the state in which each edge's literal holds, if the factors are clauses; None for other kinds.
+
+        A clause is 1 if at least one of its literals holds. Otherwise it has its one log value.
+        """
+        return None
+
+    @classmethod
     def ratio_numbers(cls, log_values: FloatArray) -> FloatArray | None:
         """Return [N] the number that `ratio_kernels` needs of each factor; None if it does not take these factors.
 

@@ -26,6 +26,8 @@ SOLVERS = {
     "auto": "equifactor.solvers.auto.chooser:Auto",
     # Certified bounds on ln Z.
     "mini-buckets": "equifactor.solvers.bounds.mini_buckets:WeightedMiniBuckets",
+    # Exact answers by search.
+    "search-sum": "equifactor.solvers.counting.sum_search:SearchSum",
     # Exact answers by elimination.
     "brute": "equifactor.solvers.elimination.brute:BruteForce",
     "exact": "equifactor.solvers.elimination.exact:Exact",

@@ -109,6 +109,11 @@ class Clause(SignedLiterals):
         return lost.ravel()
 
     @classmethod
+    def literal_signs(cls, rows: FactorRows) -> IntArray | None:
+        """Return the signs."""
+        return rows.words
+
+    @classmethod
     def ratio_numbers(cls, log_values: FloatArray) -> FloatArray | None:
         """Return the log values; None if the value of a violated clause is too large for a linear number."""
         return log_values if np.all(log_values <= LIMIT / 2) else None

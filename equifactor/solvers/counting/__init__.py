@@ -1,0 +1,1 @@
+"""Sums by search: weighted model counting with component caching, and the circuits that a search leaves behind."""

@@ -1,0 +1,141 @@
+"""Sums by search against enumeration, and the search itself when it is cut short or short of room."""
+
+import numpy as np
+import pytest
+
+import equifactor as ef
+from equifactor import AtMost, Clause, Exactly, FactorGraph, Parity, Status
+from equifactor.solvers.counting import search_state
+from equifactor.solvers.counting.formula import formula_of
+from equifactor.solvers.counting.search_state import SumSearch
+
+
+def constraint_graph(rng: np.random.Generator) -> FactorGraph:
+    """Return clauses, parities, counts and tables with zeros and equal entries over up to 5,000 joint states."""
+    card = np.full(rng.integers(2, 13), 2) if rng.random() < 0.6 else rng.integers(1, 4, rng.integers(2, 9))
+    binary = np.flatnonzero(card == 2)
+    factors: list = []
+    for i in np.flatnonzero(rng.random(len(card)) < 0.5).tolist():
+        factors.append(([i], rng.random(card[i]) * (rng.random(card[i]) > 0.05)))
+    for kind in rng.choice(
+        ["clause", "parity", "count", "table"], rng.integers(1, 3 * len(card)), p=[0.5, 0.1, 0.1, 0.3]
+    ):
+        among = np.arange(len(card)) if kind == "table" else binary
+        scope = rng.permutation(among)[: rng.integers(2, 6)].tolist()
+        if kind == "table":
+            table = rng.choice([0, 0, 1, 1, 1, 0.5, 2.0, 0.3], tuple(card[scope[:3]]))
+            factors.append((scope[:3], table if table.any() else table + 1.0))
+        elif len(scope) < 2:
+            continue
+        elif kind == "clause":
+            weight = None if rng.random() < 0.8 else float(rng.normal())
+            factors.append((scope, Clause(rng.random(len(scope)) < 0.5, weight)))
+        elif kind == "parity":
+            factors.append((scope, Parity(odd=bool(rng.random() < 0.5))))
+        else:
+            factors.append((scope, rng.choice([Exactly(1), AtMost(1)])))
+    return FactorGraph(card, factors)
+
+
+def check(graph: FactorGraph, seed: int) -> bool:
+    """Check ln Z and marginals against enumeration; return whether an assignment is possible."""
+    want = ef.solve(graph, "MAR", "brute")
+    for task in ("PR", "MAR"):
+        got = ef.solve(graph, task, "search-sum")
+        assert got.status == want.status, seed
+        if want.status is Status.EXACT:
+            assert got.log_z == pytest.approx(want.log_z, rel=1e-12, abs=1e-12), seed
+            assert got.lower_bound == got.upper_bound == got.log_z
+            if task == "MAR":
+                np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-12)
+    return want.status is Status.EXACT
+
+
+def test_random_models_of_constraints() -> None:
+    possible = [check(constraint_graph(np.random.default_rng(seed)), seed) for seed in range(50)]
+    assert 10 < sum(possible) < 45
+
+
+def hard_formula(seed: int) -> FactorGraph:
+    """Return 40 variables and 150 clauses of three literals with weights: about 2,000 decisions."""
+    rng = np.random.default_rng(seed)
+    clauses = [(rng.permutation(40)[:3].tolist(), Clause(rng.random(3) < 0.5)) for _ in range(150)]
+    return FactorGraph([2] * 40, [*clauses, *[([i], rng.random(2) + 0.1) for i in range(40)]])
+
+
+def begun(graph: FactorGraph, *, record: bool = False, memory: float = 1e9) -> SumSearch:
+    formula = formula_of(graph)
+    assert formula is not None
+    return SumSearch(formula, np.zeros(formula.num_vars), record=record, memory=memory)
+
+
+def finish(search: SumSearch) -> float:
+    while not search.done:
+        search.work()
+    return search.log_sum
+
+
+def test_bounds_close_while_the_search_goes_on() -> None:
+    graph = hard_formula(1)
+    truth = finish(begun(graph))
+    search, bounds = begun(graph), []
+    while not search.done:
+        search._work = 200
+        search.work()
+        bounds.append(search.bounds())
+    low, high = np.array(bounds).T
+    assert len(bounds) > 20
+    assert np.all(low <= truth + 1e-9)
+    assert np.all(high >= truth - 1e-9)
+    assert low[-1] == high[-1] == pytest.approx(truth)
+    assert np.isfinite(low[:-1]).any()
+    assert high[len(high) // 2] < high[0]
+
+
+def test_a_small_cache_and_few_learned_clauses_change_no_answer(monkeypatch) -> None:
+    graph = hard_formula(2)
+    want = finish(begun(graph))
+    monkeypatch.setattr(search_state, "_FIRST_CACHE", 16)
+    assert finish(begun(graph, memory=3000.0)) == pytest.approx(want)
+    monkeypatch.setattr(search_state, "_MOST_LEARNED", 8)
+    monkeypatch.setattr(search_state, "_FIRST_ARENA", 16)
+    search = begun(graph, record=True)
+    assert finish(search) == pytest.approx(want)
+    assert search.circuit().log_sum_and_shares()[0] == pytest.approx(want)
+
+
+def test_a_circuit_that_does_not_fit_is_reported(monkeypatch) -> None:
+    monkeypatch.setattr(search_state, "_FIRST_ARENA", 16)
+    got = ef.solve(hard_formula(2), "MAR", "search-sum(memory_limit=1e-6)")
+    assert got.status is Status.TOO_LARGE
+    assert "Raise memory_limit" in got.message
+
+
+def test_a_formula_without_solutions_is_recognised() -> None:
+    pigeons, holes = 6, 5
+    place = np.arange(pigeons * holes).reshape(pigeons, holes)
+    factors: list = [(row.tolist(), Clause()) for row in place]
+    factors += [
+        ([int(place[a, h]), int(place[b, h])], Clause([False] * 2))
+        for h in range(holes)
+        for a in range(6)
+        for b in range(a)
+    ]
+    assert ef.solve(FactorGraph([2] * place.size, factors), "PR", "search-sum").status is Status.ZERO_PROBABILITY
+
+
+def test_equal_entries_and_merged_clauses_make_a_small_formula() -> None:
+    table = np.ones((2, 2, 2))
+    table[1] = 0.25  # the other two variables do not matter
+    formula = formula_of(FactorGraph([2, 2, 2], [([0, 1, 2], table)]))
+    assert formula is not None
+    assert formula.clauses == [frozenset({1, 6})]  # variable 0 implies the variable of the value 1/4
+    np.testing.assert_allclose(np.exp(formula.log_weights[6:]), [0.25, 0.75])
+
+
+def test_tables_without_structure_are_refused_where_the_formula_would_be_huge() -> None:
+    rng = np.random.default_rng(1)
+    graph = FactorGraph([2] * 20, [(list(range(18)), rng.random([2] * 18))])
+    got = ef.solve(graph, "PR", "search-sum")
+    assert got.status is Status.TOO_LARGE
+    assert "clauses" in got.message
