@@ -22,7 +22,7 @@ from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
-    from equifactor.solvers.regions.sampled_check import CheckedErrors
+    from equifactor.solvers.regions.sampled_check import CheckedAnswer
 
 
 @register("regions")
@@ -33,7 +33,8 @@ class Regions(GraphSolver):
     Variables are split into clones until elimination stays within the bound. Variables whose state is nearly certain
     are split first. The clones of a variable exchange messages until their marginals agree. With tables no larger than
     the factors this is belief propagation; if nothing is split it is exact. At the largest bound that fits, several
-    splittings are run and averaged until the time is up.
+    splittings are run and averaged until the time is up. A short run of a sampler then shows how large the errors are,
+    and is averaged with an answer that it contradicts.
     """
 
     tasks = (Task.MAR, Task.PR)
@@ -48,7 +49,7 @@ class Regions(GraphSolver):
     tolerance: float = option(1e-3, "a splitting has settled when no message changes by more, in probability", low=0.0)
     damping: float = option(0.3, "share of the old log message that is kept", low=0.0, high=0.99)
     check: float = option(
-        0.15, "share of the time for a sampler that estimates the errors; 0 for no errors", low=0.0, high=0.9
+        0.15, "share of the time for a sampler that shows and corrects errors; 0 for no sampler", low=0.0, high=0.9
     )
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
@@ -89,13 +90,13 @@ def _by_bp(graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
 
 
 def _estimate(
-    reduced: ReducedGraph, regions: GrowingRegions, checked: CheckedErrors | None, task: Task, context: SolveContext
+    reduced: ReducedGraph, regions: GrowingRegions, checked: CheckedAnswer | None, task: Task, context: SolveContext
 ) -> Estimate:
-    p, last = regions.average(), regions.at_top[-1]
+    last = regions.at_top[-1]
+    p, log_z = (regions.average(), regions.log_z()) if checked is None else (checked.marginals, checked.log_z)
     exact = regions.outcome is Status.EXACT
     error = np.zeros(len(reduced.graph.card)) if exact else regions.error()
     kept = regions.kept()
-    log_z = regions.log_z()
     num_settled = sum(one.found.change <= regions.rounds.tolerance for one in regions.at_top)
     settled = 2 * num_settled > len(regions.at_top)
     stopped = context.clock.status or regions.budget.clock.status
@@ -113,13 +114,15 @@ def _estimate(
         said = f"The last change of bound or splitting {moved}"
     if checked is not None:
         said += f" The standard errors are from the distance to a short run of {checked.sampler}."
+        if checked.moved:
+            said += f" That distance is large, so the marginals are averaged with those of {checked.sampler}."
     return Estimate(
         status=status,
         message=said,
         marginals=reduced.marginals(p) if task is Task.MAR else None,
-        standard_errors=reduced.errors(checked.marginals) if checked is not None and task is Task.MAR else None,
+        standard_errors=reduced.errors(checked.errors) if checked is not None and task is Task.MAR else None,
         log_z=log_z,
-        log_z_error=None if checked is None else checked.log_z,
+        log_z_error=None if checked is None else checked.log_z_error,
         lower_bound=log_z if exact else None,
         upper_bound=log_z if exact else None,
         iterations=sum(one.found.rounds for one in regions.splittings),

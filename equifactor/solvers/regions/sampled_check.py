@@ -1,6 +1,7 @@
 """Errors of an answer by its distance from that of a short run of a sampler, whose errors are known.
 
 Splittings of one model can agree on a wrong answer, so their spread can be too small. A sampler errs in other ways.
+An answer that the sampler contradicts is averaged with the answer of the sampler.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.budget import FLOAT_BYTES, GIB, Seconds
-from equifactor.base.status import Task
+from equifactor.base.status import Status, Task
 from equifactor.solvers.sampling.blocks import BlockSampling
 from equifactor.solvers.sampling.gibbs import Gibbs
 
@@ -48,24 +49,33 @@ _SAME_SIGN = 0.17
 # The distance from ln Z of the sampler, in its standard errors, beyond which it is not chance. Halved: the same
 # coverage of 30 graphs.
 _BEYOND_CHANCE = 3.0
+# The squared distance to a sampler over the squared error of the sampler, beyond which the answer is moved. By
+# `benchmarks.coverage`, tuning seeds: it covers 91 to 98 % of marginals and 92 to 100 % of ln Z per kind of graph.
+_CONTRADICTED = 4.0
 
 
-class CheckedErrors(NamedTuple):
-    """The standard errors of an answer."""
+class CheckedAnswer(NamedTuple):
+    """An answer and its standard errors."""
 
     marginals: FloatArray  # [X]
     log_z: float
+    errors: FloatArray  # [X] of the marginals
+    log_z_error: float
     sampler: str  # the name of the sampler
+    moved: bool  # whether the marginals are averaged with those of the sampler
 
 
 def check_by_sampling(
     graph: FactorGraph, p: FloatArray, log_z: float, seconds: float, memory: float, context: SolveContext
-) -> CheckedErrors | None:
-    """Return the errors of marginals p [X] and of ln Z; None if there is not enough time for a sampler.
+) -> CheckedAnswer | None:
+    """Return marginals p [X] and ln Z with their errors; None if there is not enough time for a sampler.
 
     Let A be the squared error of ln Z that those of the marginals suggest, S that of the sampler, and D the squared
     distance of the two values of ln Z. If both errors are normal, the squared error is w^2 D + w S on average, with
     w = A / (A + S): the distance if the sampler is exact, and A if it tells nothing.
+
+    An answer that a sampler with agreeing chains contradicts is moved towards the sampler by the share w of their
+    distance. The squared error is then w S.
 
     Args:
         graph: the model without observed variables.
@@ -82,15 +92,25 @@ def check_by_sampling(
     if found.marginals is None:
         return None
     own = np.zeros(len(p)) if found.standard_errors is None else found.standard_errors.values
-    errors = errors_by_distance(p - found.marginals.values, own)
+    gap = p - found.marginals.values
+    errors = errors_by_distance(gap, own)
     suggested = log_z_error_of(errors, graph.structure.state_ptr)
+    agree = found.status is Status.CONVERGED
+    D, S = float(np.mean(gap**2)), float(np.mean(own**2))
+    moved = agree and D > _CONTRADICTED * S
+    if moved:
+        weight = 1.0 - S / D
+        p, errors = p - weight * gap, math.sqrt(weight) * own
     if found.log_z is None or found.log_z_error is None:
-        return CheckedErrors(errors, suggested, sampler.name)
-    A, S, D = suggested**2, found.log_z_error**2, (found.log_z - log_z) ** 2
+        return CheckedAnswer(p, log_z, errors, suggested, sampler.name, moved)
+    A, S, difference = suggested**2, found.log_z_error**2, log_z - found.log_z
+    D = difference**2
     if D > _BEYOND_CHANCE**2 * S:
         A = max(A, D - S)
     weight = A / max(A + S, 1e-300)
-    return CheckedErrors(errors, math.sqrt(weight**2 * D + weight * S), sampler.name)
+    if agree and D > _CONTRADICTED * S:
+        return CheckedAnswer(p, log_z - weight * difference, errors, math.sqrt(weight * S), sampler.name, moved)
+    return CheckedAnswer(p, log_z, errors, math.sqrt(weight**2 * D + weight * S), sampler.name, moved)
 
 
 def squared_error_of(distance: float, sampled: float) -> float:
