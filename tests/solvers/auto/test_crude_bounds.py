@@ -45,14 +45,14 @@ def test_only_an_estimate_without_error_and_bounds_gets_them() -> None:
 
 
 @pytest.mark.parametrize("task", ["MAR", "PR"])
-@pytest.mark.parametrize("tick", [1e-4, 2e-3, 0.05])
+@pytest.mark.parametrize("tick", [1e-4, 2e-3, 0.05, 1.0])
 def test_auto_gives_an_error_or_bounds(task: str, tick: float, driven_time) -> None:
     driven_time.tick = tick
     graph = ising_grid(12, 12, coupling_std=2.0, seed=1)
     got = solve(graph, task, "auto(memory_limit=1e-6)", time_limit=0.5)
     assert got.log_z is not None
     bounded = got.lower_bound is not None and got.upper_bound is not None
-    assert got.log_z_error is not None or bounded
+    assert bounded or math.isfinite(got.log_z_error)
     truth = solve(graph, "PR", "exact").log_z
     if bounded:
         assert got.lower_bound - 1e-6 <= truth <= got.upper_bound + 1e-6
