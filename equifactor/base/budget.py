@@ -61,6 +61,8 @@ class Seconds:
     BLOCK_DRAW: Final = 1.2e-8  # For a table entry, to draw a block of variables.
     BLOCK_VARIABLE: Final = 1e-6  # For a variable in a draw of a block, beside its entries: grids of 9 to 900 spins.
     BLOCK_COVER: Final = 5e-4  # For a variable, to choose the first blocks that together hold every variable, at most.
+    PLAN_START: Final = 1.2e-6  # For an edge, before planning looks at its limit: a formula of 656,000 clauses.
+    LOWERING: Final = 4e-7  # For an edge, to write structured factors as dense tables: codes and formulas take half.
     SPLITTING: Final = 3e-6  # For an edge, to draw one splitting of variables into clones.
     JOINING: Final = 1e-7  # For an edge, to try to join two clones.
     LOOP_CLONE: Final = 6e-7  # For a variable of a cavity, in a round of loop-corrected messages.

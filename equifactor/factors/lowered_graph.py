@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.argument_types import checks_types
+from equifactor.base.budget import Budget, Seconds
 from equifactor.factors.lowering import LoweredBuilder
 from equifactor.graph.factor_graph import FactorGraph, as_graph
 from equifactor.graph.factor_rows import FactorRows, by_kind, joined
@@ -20,6 +21,7 @@ from equifactor.graph.structured_factor import TABLE
 from equifactor.kernels.pointers import picked
 
 if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray, IntArray, Semiring
     from equifactor.graph.structured_factor import StructuredFactor
     from equifactor.solving.estimate import Estimate
@@ -127,14 +129,23 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
 
 
 def lower_all(
-    graphs: Sequence[FactorGraph], semiring: Semiring = "sum", *, keep_compiled: bool = False
+    graphs: Sequence[FactorGraph],
+    semiring: Semiring = "sum",
+    *,
+    keep_compiled: bool = False,
+    clock: Clock | None = None,
 ) -> list[LoweredGraph]:
-    """Return `lower` of several graphs; graphs with equal structures share one, which makes batches faster."""
+    """Return `lower` of several graphs; graphs with equal structures share one, which makes batches faster.
+
+    The list ends early, before the first graph for which the clock has no time.
+    """
     if all(graph.structure.kinds is None for graph in graphs):
         return [LoweredGraph(graph, graph) for graph in graphs]
     found: list[Structure] = []
     answers = []
     for graph in graphs:
+        if clock is not None and not Budget(clock).ends_in_time(Seconds.LOWERING * graph.structure.num_edges):
+            break
         lowered = lower(graph, semiring, keep_compiled=keep_compiled)
         own = lowered.graph.structure
         known = next((s for s in found[-4:] if s.same_as(own)), None)

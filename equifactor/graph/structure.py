@@ -313,29 +313,22 @@ def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray, nam
 
 
 def _first_repeat(scope_ptr: IntArray, scope_vars: IntArray) -> tuple[int, int] | None:
-    """Return a factor whose scope names a variable twice, and that variable; None if there is no such factor.
+    """Return the first factor whose scope names a variable twice, and that variable; None if there is no such factor.
 
-    Pairs need no sorting, and most factors are pairs.
+    Scopes of one size are sorted together. Pairs need no sorting, and most factors are pairs.
     """
     arity = np.diff(scope_ptr)
-    pairs = np.flatnonzero(arity == 2)
-    first = scope_ptr[pairs]
-    same = scope_vars[first] == scope_vars[first + 1]
-    if same.any():
-        n = int(np.argmax(same))
-        return int(pairs[n]), int(scope_vars[first[n]])
-    larger = np.flatnonzero(arity > 2)
-    if not len(larger):
-        return None
-    factor = np.repeat(larger, arity[larger])
-    variable = scope_vars[np.repeat(arity > 2, arity)]
-    order = np.lexsort((variable, factor))
-    factor, variable = factor[order], variable[order]
-    same = (factor[1:] == factor[:-1]) & (variable[1:] == variable[:-1])
-    if not same.any():
-        return None
-    n = int(np.argmax(same))
-    return int(factor[n]), int(variable[n])
+    found: list[tuple[int, int]] = []
+    for size in np.unique(arity[arity > 1]).tolist():
+        factors = np.flatnonzero(arity == size)
+        scopes = scope_vars[scope_ptr[factors][:, None] + np.arange(size)]
+        if size > 2:
+            scopes.sort(axis=1)
+        same = scopes[:, 1:] == scopes[:, :-1]
+        if same.any():
+            n, j = divmod(int(np.argmax(same)), size - 1)
+            found.append((int(factors[n]), int(scopes[n, j])))
+    return min(found, default=None)
 
 
 def _factor_of(edge: int, scope_ptr: IntArray) -> int:

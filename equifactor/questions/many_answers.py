@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from equifactor.base.budget import planning_work
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.errors import ModelError, SolveError, brief
 from equifactor.base.progress import bar
@@ -24,7 +25,7 @@ from equifactor.kernels.readiness import plain_is_better, uses_kernels
 from equifactor.questions.many_results import ManyResults, MarginalColumns
 from equifactor.solvers.elimination.plan import plan
 from equifactor.solving.estimate import Estimate
-from equifactor.solving.running import estimates_of
+from equifactor.solving.running import estimates_of, is_large
 from equifactor.solving.solver import Progress, SolveContext, Solver
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def solve_sets(
     with clock.govern(), bar(progress, "evidence sets", how.time_limit) as report:
         context = SolveContext(clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, progress=report)
         with contextlib.suppress(NotCompiledError):  # The sets without an answer have the status of the time limit.
-            rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method)
+            rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method, clock)
             if rows is not None:
                 answers.find_by_rows(rows, cast("IntArray", states), context)
             else:
@@ -107,10 +108,11 @@ class _Answers:
 
     def find_one_by_one(self, method: Solver, sets: Sequence[Any], context: SolveContext) -> None:
         """Answer every set as a graph of its own, a few at a time, each with its share of the time that is left."""
-        for first in range(0, len(sets), _GRAPHS):
+        size = 1 if is_large(self.graph) else _GRAPHS
+        for first in range(0, len(sets), size):
             if context.clock.stopped:
                 return
-            graphs = [self.graph.condition(e) for e in sets[first : first + _GRAPHS]]
+            graphs = [self.graph.condition(e) for e in sets[first : first + size]]
             part = replace(context, clock=context.clock.part(len(graphs) / (len(sets) - first)), progress=None)
             for n, found in enumerate(estimates_of(method, graphs, self.task, part)):
                 self.statuses[first + n] = self._take(first + n, graphs[n], found)
@@ -162,7 +164,7 @@ def _check_agreement(graph: FactorGraph, states: IntArray) -> None:
         )
 
 
-def _one_plan(graph: FactorGraph, states: IntArray, method: Solver) -> EvidenceRows | None:
+def _one_plan(graph: FactorGraph, states: IntArray, method: Solver, clock: Clock) -> EvidenceRows | None:
     """Return the graph prepared for all sets along one plan; None if it does not fit or single sets are cheaper."""
     from equifactor.solvers.auto.chooser import Auto
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
@@ -171,11 +173,12 @@ def _one_plan(graph: FactorGraph, states: IntArray, method: Solver) -> EvidenceR
     if not isinstance(method, (Auto, Exact)) or not len(states) or _is_plain(graph, states, method.memory_limit):
         return None
     try:
-        rows = EvidenceRows(graph, method.memory_limit)
+        rows = EvidenceRows(graph, method.memory_limit, clock=clock)
     except SolveError:
         return None
     if rows.plan.entries > _CHEAP:
-        alone = plan(graph.condition(_numbered(states[0])), memory_limit=method.memory_limit)
+        most_work = planning_work(clock.left)
+        alone = plan(graph.condition(_numbered(states[0])), memory_limit=method.memory_limit, most_work=most_work)
         if alone.entries * _SAVED < rows.plan.entries:
             return None
     return rows
@@ -185,7 +188,7 @@ def _is_plain(graph: FactorGraph, states: IntArray, memory_limit: float) -> bool
     """Return whether all sets, one by one in plain NumPy, are answered before the kernels for rows are ready."""
     from equifactor.solvers.elimination.plain_orders import plain_order_seconds
 
-    if uses_kernels("elimination"):
+    if uses_kernels("elimination") or is_large(graph):
         return False
     alone = plan(graph.condition(_numbered(states[0])), memory_limit=memory_limit)
     planning = plain_order_seconds(alone.reduced.graph.structure)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +18,11 @@ from equifactor.kernels import compile_costs  # noqa: F401 - it lets imports of 
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.solver import SolveContext, Solver
 
+if TYPE_CHECKING:
+    from equifactor.base.typing import Semiring
+
+NO_TIME_FOR_TABLES = "There was no time to write structured factors as dense tables. Raise the time limit or use bp."
+_LARGE = 2**18  # Edges and table entries from which graphs gain nothing from a batch. Chosen by hand.
 _OWN = f"{__name__.partition('.')[0]}."  # The names of the modules of this package begin with this text.
 
 
@@ -24,11 +31,15 @@ def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context:
 
     A method gets dense tables in place of the factors that it does not take as they are.
     """
+    if len(graphs) > 1 and context.clock.time_limit is not None and all(map(is_large, graphs)):
+        return _one_by_one(method, graphs, task, context)
     structures = {id(graph.structure): graph for graph in graphs}  # Whole batches often share one.
     if not all(map(method.takes_kinds_of, structures.values())):
-        lowered = lower_all(graphs, "max" if task is Task.MAP else "sum", keep_compiled=method.any_kind)
+        semiring: Semiring = "max" if task is Task.MAP else "sum"
+        lowered = lower_all(graphs, semiring, keep_compiled=method.any_kind, clock=context.clock)
         found = estimates_of(method, [g.graph for g in lowered], task, context)
-        return [g.estimate(e) for g, e in zip(lowered, found, strict=True)]
+        late = [_late(context, NO_TIME_FOR_TABLES) for _ in graphs[len(lowered) :]]
+        return [g.estimate(e) for g, e in zip(lowered, found, strict=True)] + late
     # A batch is better off without impossible states: its graphs share the smaller structure.
     if not graphs or (method.finds_zeros and len(graphs) == 1) or _is_plain(graphs, structures.values()):
         return _run(method, graphs, task, context) if graphs else []
@@ -36,6 +47,23 @@ def estimates_of(method: Solver, graphs: list[FactorGraph], task: Task, context:
     possible = [r for r in reduced if r is not None]
     answers = iter(_run(method, [r.graph for r in possible], task, context) if possible else ())
     return [impossible() if r is None else r.estimate(next(answers)) for r in reduced]
+
+
+def is_large(graph: FactorGraph) -> bool:
+    """Return whether a graph is so large that preparing a batch of such graphs would take longer than short limits."""
+    return graph.structure.num_edges + graph.structure.num_entries >= _LARGE
+
+
+def _one_by_one(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
+    """Return the estimates of graphs that get equal shares of the time left one after the other."""
+    answers: list[Estimate] = []
+    for n, graph in enumerate(graphs):
+        if n and context.clock.stopped:
+            return answers + [_late(context, "") for _ in graphs[n:]]
+        part = replace(context, clock=context.clock.part(1 / (len(graphs) - n)), progress=None)
+        answers += estimates_of(method, [graph], task, part)
+        context.report(n + 1, len(graphs))
+    return answers
 
 
 def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
@@ -53,9 +81,14 @@ def _run(method: Solver, graphs: list[FactorGraph], task: Task, context: SolveCo
 
 def without_kernels(error: NotCompiledError, context: SolveContext) -> Estimate:
     """Return the estimate of a run that could not compile its kernels in time, or was interrupted before."""
+    return _late(context, str(error))
+
+
+def _late(context: SolveContext, why: str) -> Estimate:
+    """Return the estimate of a run that was not begun, because of the time limit or Ctrl-C."""
     if context.clock.interrupted:
         return Estimate(status=Status.INTERRUPTED)
-    return Estimate(status=Status.TIME_LIMIT, message=str(error))
+    return Estimate(status=Status.TIME_LIMIT, message=why)
 
 
 def _is_plain(graphs: list[FactorGraph], structures: Iterable[FactorGraph]) -> bool:

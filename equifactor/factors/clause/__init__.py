@@ -82,6 +82,15 @@ class Clause(SignedLiterals):
         return np.where(holding > 0, 0.0, rows.log_values)
 
     @classmethod
+    def tables(cls, rows: FactorRows) -> FloatArray:
+        """Return [N, 2, .., 2] log tables: zero except where every literal fails."""
+        arity, count = int(rows.arity[0]), rows.num_factors
+        fails = 1 - rows.words.reshape(count, arity)
+        tables = np.zeros((count, 2**arity))
+        tables[np.arange(count), fails @ (1 << np.arange(arity)[::-1])] = rows.log_values
+        return tables.reshape(count, *[2] * arity)
+
+    @classmethod
     def log_ranges(cls, rows: FactorRows) -> FloatArray:
         """Return the distance of the log value of a violated clause from 0, its other value."""
         return np.abs(np.where(np.isneginf(rows.log_values), 0.0, rows.log_values))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from equifactor.base.budget import Budget, Refusal
+from equifactor.base.budget import Budget, Refusal, Seconds
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -34,11 +34,10 @@ _FEW_STATES = 2**14
 # The share of the time left after which exact is stopped: another solver still needs time. Halved or doubled: error and
 # gap within 20 %.
 _EXACT_LIMIT = 0.9
+_FORMS_SHARE = 0.25  # The share of the time for dense tables in place of structured factors. Chosen by hand.
 # Exact starts if its estimate is at most this share of its time. Sums take 0.25 to 0.8 of their estimate. The share for
 # MAP was halved and doubled: gap within 10 %.
 _EXACT_SHARE = {Task.MAR: 1.25, Task.PR: 1.25, Task.MAP: 0.6}
-# Reference seconds for an edge, before planning looks at its limit: measured on a formula of 656,000 clauses.
-_PLAN_START = 1.2e-6
 # The share of the time of exact for its plan, because others need the rest if it does not fit. For MAP a spin grid of
 # 625 variables, which does not fit, is planned for 0.7 ms and not 2.0 ms with a limit of 10 ms, and for 1.4 ms and not
 # 4.9 ms with 30 ms.
@@ -86,7 +85,7 @@ class Auto(Solver):
         answers: list[Estimate] = []
         rest: list[int] = []  # The graphs for the other solvers; `answers` has placeholders for them.
         reasons: list[Refusal] = []
-        forms = table_forms(graphs, task)
+        forms = table_forms(graphs, task, context.clock.part(_FORMS_SHARE))
         start = 0
         for stop in _ends(forms):
             part = replace(context, clock=context.clock.part(_EXACT_LIMIT))
@@ -130,7 +129,7 @@ class Auto(Solver):
         if len(lowered) < len(forms):
             return [form for form in forms if isinstance(form, Refusal)]  # It is a group of one graph.
         tables, cost = [form.graph for form in lowered], cost_in_words(lowered[0])
-        if not Budget(context.clock).ends_in_time(_PLAN_START * tables[0].structure.num_edges):
+        if not Budget(context.clock).ends_in_time(Seconds.PLAN_START * tables[0].structure.num_edges):
             return [Refusal(f"{cost}there was no time to find an elimination order")] * len(group)
         solver = Exact(memory_limit=self.memory_limit)
         planning = replace(context, clock=context.clock.part(_PLAN_SHARE))
@@ -224,7 +223,9 @@ class Auto(Solver):
             return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf
         zeros, seconds = zeros_alone(graph), _FIRST_SHARE * context.clock.left
         try:
-            found = self._best_assignment(zeros, table_forms([zeros], Task.MAP)[0], why, seconds, context)
+            found = self._best_assignment(
+                zeros, table_forms([zeros], Task.MAP, context.clock)[0], why, seconds, context
+            )
         except NotCompiledError:
             return None, -math.inf
         if found.status is Status.ZERO_PROBABILITY:

@@ -140,7 +140,7 @@ def _run(solver: Solver, graphs: Sequence[FactorGraph], task: Task, context: Sol
 def _learned(network: Solver, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
     """Return the answers of the network; their status is `too-large` if it needs dense tables that do not fit."""
     if not all(map(network.takes_kinds_of, graphs)):
-        forms = table_forms(graphs, task)
+        forms = table_forms(graphs, task, context.clock)
         lowered = [form.graph for form in forms if not isinstance(form, Refusal)]
         if len(lowered) < len(forms) or not network_fits(lowered, context):
             return [Estimate(status=Status.TOO_LARGE) for _ in graphs]

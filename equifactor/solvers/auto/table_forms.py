@@ -16,6 +16,7 @@ from equifactor.graph.slicing import slice_tables
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
     from equifactor.base.typing import IntArray, Semiring
     from equifactor.solving.solver import SolveContext, Solver
 
@@ -27,15 +28,16 @@ def has_kinds(graph: FactorGraph) -> bool:
     return graph.structure.kinds is not None
 
 
-def table_forms(graphs: Sequence[FactorGraph], task: Task) -> list[LoweredGraph | Refusal]:
-    """Return each graph with dense tables alone, or a refusal if its structured factors are too large for that."""
+def table_forms(graphs: Sequence[FactorGraph], task: Task, clock: Clock) -> list[LoweredGraph | Refusal]:
+    """Return each graph with dense tables alone, or a refusal if its factors are too large or time is up."""
     semiring: Semiring = "max" if task is Task.MAP else "sum"
     try:
-        return [*lower_all(graphs, semiring)]
+        forms = lower_all(graphs, semiring, clock=clock)
+        return [*forms, *[Refusal("there was no time for dense tables")] * (len(graphs) - len(forms))]
     except ModelError as error:
         if len(graphs) == 1:
             return [Refusal(str(error).rstrip("."))]  # It becomes the first half of a sentence.
-    return [form for graph in graphs for form in table_forms([graph], task)]
+    return [form for graph in graphs for form in table_forms([graph], task, clock)]
 
 
 def cost_in_words(form: LoweredGraph) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.argument_types import checks_types
+from equifactor.base.budget import Budget, Seconds, planning_work
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.status import Task
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from equifactor.solvers.elimination.program import ClusterTables
 
 _LANES = 16  # The constant LANES of `kernels.lane_vectors`, whose import would load Numba.
-_CHUNK_WORK = 2.0**27  # Cluster entries between two checks of the clock, about 0.3 s.
+_CHUNK_WORK = 2.0**25  # Cluster entries between two checks of the clock, 0.1 to 0.5 s.
+_PLAN_SHARE = 0.2  # The share of the time left for the plan. Chosen by hand, as in `auto`.
+_NO_TIME = "There is no time to sum out the model for all rows of evidence. Raise the time limit, or solve a row alone."
 
 
 class EvidenceRows:
@@ -43,17 +46,23 @@ class EvidenceRows:
     Args:
         graph: the model. Structured factors are written as tables by `lower`.
         memory_limit: GiB for all tables and messages.
+        clock: the time for planning, summing out and sixteen rows; None for no limit.
 
     Raises:
-        SolveError: if the elimination without evidence does not fit the memory limit. If much is observed,
+        SolveError: if the elimination without evidence does not fit the memory limit or the time. If much is observed,
             `solve(graph.condition(row))` may still fit.
     """
 
     @checks_types("memory_limit")
-    def __init__(self, graph: FactorGraph, memory_limit: float = 4.0) -> None:
+    def __init__(self, graph: FactorGraph, memory_limit: float = 4.0, *, clock: Clock | None = None) -> None:
         self.graph = as_graph(graph)
+        clock = clock or Clock()
+        budget = Budget(clock)
+        before_planning = (Seconds.LOWERING + Seconds.PLAN_START) * graph.structure.num_edges
+        if not budget.worth_starting(before_planning, _PLAN_SHARE):
+            raise SolveError(_NO_TIME)
         lowered = lower(graph).graph
-        self.plan: Plan = plan_structure(lowered, memory_limit)
+        self.plan: Plan = plan_structure(lowered, memory_limit, most_work=planning_work(_PLAN_SHARE * clock.left))
         need = rows_memory(self.plan)
         if not self.plan.finished:
             raise SolveError(f"{self.plan.excess(memory_limit)} Raise memory_limit, or solve the rows one by one.")
@@ -62,6 +71,8 @@ class EvidenceRows:
                 f"Rows of evidence need {self.plan.cost}, for {_LANES} rows at a time {format_bytes(need)}, but the "
                 f"limit is {format_bytes(memory_limit * 2**30)}. Raise memory_limit, or solve the rows one by one."
             )
+        if not budget.worth_starting((1 + _LANES) * self.plan.seconds(Task.MAR)):
+            raise SolveError(_NO_TIME)
         self._fixed_columns = np.zeros(0, np.int64)
         self._lanes: RowLanes = row_lanes(self.plan.program, _LANES)
         self._sum_out(lowered.log_phi)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -84,9 +85,11 @@ def same_structure(g: FactorGraph, h: FactorGraph) -> bool:
     )
 
 
-def plan_structure(graph: FactorGraph, memory_limit: float | None = None, task: Task = Task.MAR) -> Plan:
+def plan_structure(
+    graph: FactorGraph, memory_limit: float | None = None, task: Task = Task.MAR, most_work: float = math.inf
+) -> Plan:
     """Return a plan that holds for any tables over the graph's structure: it does not rely on zeros."""
-    return plan(without_observed(graph), memory_limit=memory_limit, task=task)
+    return plan(without_observed(graph), memory_limit=memory_limit, task=task, most_work=most_work)
 
 
 def batch_sums(

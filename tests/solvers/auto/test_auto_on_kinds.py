@@ -7,6 +7,7 @@ import pytest
 
 from equifactor import AtMost, Clause, FactorGraph, NoisyOr, Parity, SparseTable, Status, Task, solve
 from equifactor.base.budget import Refusal
+from equifactor.base.clock import Clock
 from equifactor.solvers.auto.native_search import native_best
 from equifactor.solvers.auto.table_forms import completed, table_forms
 from equifactor.solving.solver import SolveContext
@@ -65,7 +66,7 @@ def test_ln_z_between_bounds() -> None:
 @pytest.mark.slow  # compiles the kernels of mplp, or of trw and meanfield, for all kinds
 def test_best_assignment_where_tables_are_refused() -> None:
     """The maximum of a noisy-or over 24 variables needs its whole table."""
-    assert isinstance(table_forms([WIDE], Task.MAP)[0], Refusal)
+    assert isinstance(table_forms([WIDE], Task.MAP, Clock())[0], Refusal)
     got = solve(WIDE, "MAP", "auto(seconds=0.5)")
     assert got.answered
     assert got.log_score <= got.upper_bound
@@ -90,7 +91,7 @@ def test_the_search_on_tables_begins_with_what_is_known() -> None:
 
 @pytest.mark.parametrize("graph", [CHAIN, SPARSE], ids=["chain", "sparse"])
 def test_auxiliary_variables_follow(graph: FactorGraph) -> None:
-    (form,) = table_forms([graph], Task.MAP)
+    (form,) = table_forms([graph], Task.MAP, Clock())
     assert not isinstance(form, Refusal)
     best = solve(graph, "MAP", "exact")
     whole = completed(form, best.assignment, SolveContext())

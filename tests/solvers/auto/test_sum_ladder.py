@@ -10,10 +10,10 @@ import pytest
 
 from equifactor import generators, plan, solve
 from equifactor.answers import Marginals
+from equifactor.base.budget import Seconds
 from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower
 from equifactor.solvers import Estimate, SolveContext
-from equifactor.solvers.auto import chooser
 from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder
@@ -179,7 +179,7 @@ def test_a_run_that_was_cut_off_is_not_listed_as_run() -> None:
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
 def test_a_model_too_large_to_be_planned_in_time_is_not_planned(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = generators.ising_grid(8, 8, seed=0)
-    monkeypatch.setattr(chooser, "_PLAN_START", 1e6)  # as on a model with very many edges
+    monkeypatch.setattr(Seconds, "PLAN_START", 1e6)  # as on a model with very many edges
     found = solve(graph, task, "auto", time_limit=0.5)
     assert "no time to find an elimination order" in found.message
     assert solve(graph, task, "auto", time_limit=None).status.solved
