@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equifactor.base.errors import FormatError, MissingPackageError
+from equifactor.base.errors import FormatError, MissingPackageError, OptionError
 from equifactor.cli.completions import solvers_by_name
 from equifactor.cli.exit_status import say, terminal_width
 from equifactor.cli.shared_options import Plugins, example
@@ -44,8 +44,13 @@ def solvers(
     if name is not None:
         from equifactor.decoding.methods import METHODS
 
-        is_method = name.lower() in METHODS and name not in solver_names()
-        print(_describe_method(METHODS[name.lower()]) if is_method else _describe(solver_class(name)))
+        if name.lower() in METHODS and name not in solver_names():
+            print(_describe_method(METHODS[name.lower()]))
+            return
+        try:
+            print(_describe(solver_class(name)))
+        except OptionError as error:
+            raise OptionError(f"{error}. The methods of decoding are {', '.join(sorted(METHODS))}.") from None
         return
     rows = []
     with_torch = find_spec("torch") is not None
