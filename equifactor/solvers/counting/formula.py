@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LitClause = frozenset[int]
 Cube = tuple[int, ...]  # the states of each variable of a table, as a mask of bits
+_LONGEST_TABLE = 12  # Literals of a clause that becomes a table. Chosen by hand.
 _MOST_LITERALS = 3e6  # Literals of all clauses before they are merged: about 10 s of work. Chosen by hand.
 
 
@@ -47,6 +48,22 @@ class WeightedFormula:
     log_weights: FloatArray  # [2n] of literals
     constant: float
     state_literal: IntArray  # [X] the literal that holds in each state of the graph
+
+    def as_tables(self) -> FactorGraph | None:
+        """Return the formula as a graph of tables over n variables; None if a clause has too many literals for that."""
+        sizes = np.array([len(clause) for clause in self.clauses], np.int64)
+        if sizes.max(initial=0) > _LONGEST_TABLE:
+            return None
+        n = self.num_vars
+        literals = np.array([x for clause in self.clauses for x in sorted(clause)], np.int64)
+        scope_ptr = ptr_of(np.append(sizes, np.ones(n, np.int64)))
+        structure = Structure.build(np.full(n, 2), scope_ptr, np.append(literals >> 1, np.arange(n)))
+        violated = np.zeros(len(sizes), np.int64)  # the entry at which every literal is false
+        np.add.at(violated, np.repeat(np.arange(len(sizes)), sizes), structure.stride[: len(literals)] * (literals & 1))
+        log_phi = np.zeros(structure.num_entries)
+        log_phi[structure.table_ptr[: len(sizes)] + violated] = -np.inf
+        log_phi[structure.table_ptr[len(sizes)] :] = self.log_weights.reshape(-1, 2)[:, ::-1].ravel()
+        return FactorGraph.trusted(structure, log_phi, None)
 
 
 def formula_of(graph: FactorGraph) -> WeightedFormula | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,16 @@ if TYPE_CHECKING:
 _TRIES = 24  # Elimination orders tried. Chosen by hand: more tries rarely find a smaller width.
 
 
-def priorities(
-    num_vars: int, clauses: Sequence[LitClause], seconds_of_planning: float
-) -> tuple[FloatArray, int | None]:
-    """Return [n] how early to decide each variable, and the width of the order; the width is None without an order.
+class SearchOrder(NamedTuple):
+    """How early to decide each variable, and what elimination along the same order would cost."""
+
+    priority: FloatArray  # [n] larger is earlier
+    width: int | None  # None if planning found no order in its time
+    entries: float  # of all tables of an elimination
+
+
+def search_order(num_vars: int, clauses: Sequence[LitClause], seconds_of_planning: float) -> SearchOrder:
+    """Return the order in which a search decides variables.
 
     The cluster tree of the order is rooted at a cluster with subtrees as equal as possible. A variable is decided the
     earlier, the nearer to the root its first cluster is, so that the formula falls apart into components.
@@ -40,8 +46,9 @@ def priorities(
     limits = PlanningLimits(tries=_TRIES, effort=np.inf, work=5e7 * seconds_of_planning)
     order = best_order(structure, limits)
     if isinstance(order, NoOrder):
-        return np.zeros(num_vars), None
-    return -_depths(order).astype(float), int(np.diff(order.sep_ptr).max(initial=0))
+        return SearchOrder(np.zeros(num_vars), None, np.inf)
+    width = np.diff(order.sep_ptr)
+    return SearchOrder(-_depths(order).astype(float), int(width.max(initial=0)), float(np.exp2(width + 1.0).sum()))
 
 
 def _depths(order: Order) -> IntArray:

@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.budget import GIB, Budget
+from equifactor.base.budget import FLOAT_BYTES, GIB, Budget, Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.counting.formula import formula_of
-from equifactor.solvers.counting.search_order import priorities
+from equifactor.solvers.counting.search_order import search_order
+from equifactor.solvers.counting.simplify import simplified
+from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
+    from equifactor.graph.marginals import Marginals
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.counting.formula import WeightedFormula
     from equifactor.solvers.counting.search_state import SumSearch
@@ -63,29 +67,78 @@ class SearchSum(GraphSolver):
                 status=Status.TOO_LARGE,
                 message="As a formula the model would have millions of clauses. Use exact, or bp.",
             )
-        search, width = begin_search(formula, task, context, self.memory_limit * GIB)
-        while not search.done and not clock.stopped and not search.is_full:
-            search.work()
-            context.report(search.stats["decisions"], None, f"{search.stats['cache_entries']:,} cached sums")
-        estimate = _estimate(search, context)
-        if search.done and np.isneginf(search.log_sum):
+        formula = simplified(formula, clock, eliminate=task is Task.PR)
+        run = _Run(formula, task, context, self.memory_limit)
+        estimate = run.estimate()
+        if estimate.log_z == -np.inf:
             return zero_by_exclusion(graph)
-        if estimate.status is Status.EXACT and task is Task.MAR:
-            estimate = replace(estimate, marginals=_marginals(search, reduced))
-        return replace(estimate, stats={**search.stats, "width": width})
+        if task is Task.MAR and run.shares is not None:
+            estimate = replace(estimate, marginals=_marginals(run.shares[formula.state_literal], reduced))
+        return replace(estimate, stats=run.stats)
 
 
-def begin_search(
-    formula: WeightedFormula, task: Task, context: SolveContext, memory: float
-) -> tuple[SumSearch, int | None]:
-    """Return a search for the sum of a formula, and the width of the elimination order that guides it."""
-    from equifactor.solvers.counting.search_state import SumSearch
+class _Run:
+    """The search for the sum of one formula, or its elimination where the search takes longer than that.
 
-    budget = Budget(context.clock, seconds=_PLANNING / _PLANNING_SHARE)
-    seconds = min(_PLANNING, _PLANNING_SHARE * budget.left)
-    long = [clause for clause in formula.clauses if len(clause) > 1]
-    order, width = priorities(formula.num_vars, long, seconds)
-    return SumSearch(formula, order, record=task is Task.MAR, memory=memory), width
+    Args:
+        formula: the formula, simplified.
+        task: MAR or PR.
+        context: the clock of the call.
+        memory_limit: GiB.
+    """
+
+    def __init__(self, formula: WeightedFormula, task: Task, context: SolveContext, memory_limit: float) -> None:
+        from equifactor.solvers.counting.search_state import SumSearch
+
+        self.formula, self.task, self.context, self.memory_limit = formula, task, context, memory_limit
+        self.budget = Budget(context.clock, seconds=_PLANNING / _PLANNING_SHARE)
+        long = [clause for clause in formula.clauses if len(clause) > 1]
+        seconds = min(_PLANNING, _PLANNING_SHARE * self.budget.left)
+        self.order = search_order(formula.num_vars, long, seconds)
+        self.search = SumSearch(formula, self.order.priority, record=task is Task.MAR, memory=memory_limit * GIB)
+        self.shares: FloatArray | None = None  # [2n] the probability of each literal
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Facts about the run."""
+        return {**self.search.stats, "width": self.order.width}
+
+    def estimate(self) -> Estimate:
+        """Run until the sum is known or the clock stops; return the sum, or bounds on it."""
+        clock, search = self.context.clock, self.search
+        trial = self._elimination_seconds()
+        began = clock.seconds
+        while not search.done and not clock.stopped and not search.is_full:
+            if clock.seconds - began > trial:
+                trial = np.inf
+                if (found := self._eliminated()) is not None:
+                    return found
+            search.work()
+            self.context.report(search.stats["decisions"], None, f"{search.stats['cache_entries']:,} cached sums")
+        if search.done and search.log_sum > -np.inf and self.task is Task.MAR:
+            self.shares = search.circuit().log_sum_and_shares()[1]
+        return _estimate(search, self.context)
+
+    def _elimination_seconds(self) -> float:
+        """Return how long an elimination of the formula should take; infinity if it does not fit."""
+        entry = Seconds.UP_AND_DOWN if self.task is Task.MAR else Seconds.UP
+        if self.order.width is None or 2.0 ** (self.order.width + 4) * FLOAT_BYTES > self.memory_limit * GIB:
+            return np.inf
+        seconds = self.budget.time_for(self.order.entries * entry)
+        return seconds if 2.0 * seconds < self.context.clock.left else np.inf
+
+    def _eliminated(self) -> Estimate | None:
+        """Return the answer of an elimination of the formula; None if that is not possible."""
+        tables = self.formula.as_tables()
+        if tables is None:
+            return None
+        found = Exact(memory_limit=self.memory_limit).run_one(tables, self.task, self.context)
+        if found.log_z is None or found.status is not Status.EXACT:
+            return None
+        if found.marginals is not None:
+            self.shares = found.marginals.values.reshape(-1, 2)[:, ::-1].ravel()
+        log_z = found.log_z + self.formula.constant
+        return replace(found, log_z=log_z, lower_bound=log_z, upper_bound=log_z, marginals=None)
 
 
 def _estimate(search: SumSearch, context: SolveContext) -> Estimate:
@@ -101,10 +154,9 @@ def _estimate(search: SumSearch, context: SolveContext) -> Estimate:
     return Estimate(status=context.clock.status or Status.TIME_LIMIT, **known)
 
 
-def _marginals(search: SumSearch, reduced: ReducedGraph) -> Any:
-    """Return the marginals of the original's variables."""
-    p = search.circuit().log_sum_and_shares()[1][search.formula.state_literal]
+def _marginals(p: FloatArray, reduced: ReducedGraph) -> Marginals:
+    """Return the marginals of the original's variables from the probability [x] of each state that is left."""
     ptr = reduced.graph.structure.state_ptr
     if len(p):
-        p /= np.repeat(np.add.reduceat(p, ptr[:-1]), np.diff(ptr))
+        p = p / np.repeat(np.add.reduceat(p, ptr[:-1]), np.diff(ptr))
     return reduced.marginals(p)

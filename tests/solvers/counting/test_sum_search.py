@@ -5,9 +5,11 @@ import pytest
 
 import equifactor as ef
 from equifactor import AtMost, Clause, Exactly, FactorGraph, Parity, Status
-from equifactor.solvers.counting import search_state
+from equifactor.base.clock import Clock
+from equifactor.solvers.counting import search_state, sum_search
 from equifactor.solvers.counting.formula import formula_of
 from equifactor.solvers.counting.search_state import SumSearch
+from equifactor.solvers.counting.simplify import simplified
 
 
 def constraint_graph(rng: np.random.Generator) -> FactorGraph:
@@ -139,3 +141,57 @@ def test_tables_without_structure_are_refused_where_the_formula_would_be_huge() 
     got = ef.solve(graph, "PR", "search-sum")
     assert got.status is Status.TOO_LARGE
     assert "clauses" in got.message
+
+
+def test_elimination_takes_over_where_the_search_is_slower(monkeypatch) -> None:
+    monkeypatch.setattr(sum_search._Run, "_elimination_seconds", lambda self: -1.0)
+    graph = FactorGraph(
+        [2] * 6 + [3, 3], [([6, 7], np.eye(3) + 0.5), *_clauses_of(6, 9, seed=4), ([5, 6], [[1, 0, 2], [3, 1, 1]])]
+    )
+    want = ef.solve(graph, "MAR", "brute")
+    for task in ("MAR", "PR"):
+        got = ef.solve(graph, task, "search-sum")
+        assert got.stats["decisions"] == 0
+        assert got.log_z == pytest.approx(want.log_z)
+    np.testing.assert_allclose(ef.solve(graph, "MAR", "search-sum").marginals.values, want.marginals.values, atol=1e-12)
+
+
+def _clauses_of(num_vars: int, count: int, seed: int) -> list:
+    rng = np.random.default_rng(seed)
+    return [(rng.permutation(num_vars)[:3].tolist(), Clause(rng.random(3) < 0.5)) for _ in range(count)]
+
+
+def simplified_form(num_vars: int, factors: list, *, eliminate: bool):
+    formula = formula_of(FactorGraph([2] * num_vars, factors))
+    assert formula is not None
+    return simplified(formula, Clock(), eliminate=eliminate)
+
+
+def test_equal_variables_become_one_with_the_weights_of_both() -> None:
+    equal = [([0, 1], np.eye(2)), ([1, 2], np.eye(2)[::-1])]
+    form = simplified_form(3, [*equal, ([0], [1, 2]), ([1], [1, 3]), ([2], [5, 1])], eliminate=False)
+    assert (form.num_vars, form.clauses) == (1, [])
+    np.testing.assert_allclose(np.exp(form.log_weights), [30, 1])
+    assert form.state_literal.tolist() == [1, 0, 1, 0, 0, 1]
+
+
+def test_a_variable_that_the_others_define_is_eliminated() -> None:
+    gate = [([0, 1, 2, 3], Clause([False, True, True, True])), *[([0, k], Clause([True, False])) for k in (1, 2, 3)]]
+    form = simplified_form(4, gate, eliminate=True)
+    assert (form.num_vars, form.clauses) == (3, [])
+    assert simplified_form(4, gate, eliminate=False).num_vars == 4
+    assert simplified_form(4, [*gate, ([0], [1.0, 2.0])], eliminate=True).num_vars == 4  # it has weights
+    assert simplified_form(4, gate[:3], eliminate=True).num_vars == 4  # variable 3 does not decide it
+
+
+def test_clauses_lose_what_smaller_ones_imply() -> None:
+    factors = [
+        ([0, 1], Clause()),
+        ([0, 1, 2], Clause()),
+        ([0, 2, 3], Clause([False, True, True])),
+        ([1, 2, 3], Clause([True] * 3)),
+    ]
+    form = simplified_form(4, factors, eliminate=False)
+    assert {tuple(sorted(c)) for c in form.clauses} == {(0, 2), (1, 4, 6), (2, 4, 6)}
+    factors = [([0, 1], Clause()), ([0, 1, 2], Clause([False, True, True])), ([0, 1], Clause([False, True]))]
+    assert simplified_form(3, factors, eliminate=False).clauses == [frozenset({2})]
