@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
+from equifactor.factors.noisy_or.noisy_or_words import IN_SCOPE, OFF, ON
 from equifactor.graph.factor_rows import row_any, row_sums
 from equifactor.graph.small_scopes import without_small_scopes
 from equifactor.graph.structured_factor import (
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
 
-OFF, ON, IN_SCOPE = 0, 1, 2  # The first word: the effect is absent, present, or at place n of the scope (2 + n).
 _MAX_TABLE = 2**20  # Largest number of entries of a table for maximisation: 8 MiB.
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.factors.kind_comparison import MARK, AuxiliaryTables, KindComparison
-from equifactor.factors.noisy_or import IN_SCOPE, ON, log1mexp
+from equifactor.factors.noisy_or import log1mexp
+from equifactor.factors.noisy_or.noisy_or_words import IN_SCOPE, ON
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray

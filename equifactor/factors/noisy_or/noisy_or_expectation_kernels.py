@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 
 from equifactor.base.typing import FloatArray
-from equifactor.factors.noisy_or import IN_SCOPE, ON
+from equifactor.factors.noisy_or.noisy_or_words import IN_SCOPE, ON
 from equifactor.factors.pair_kernels import ABOVE_ZERO
 from equifactor.graph.layout import ENTRY, SLOT, STATE
 from equifactor.kernels.fastmath import NEG_INF

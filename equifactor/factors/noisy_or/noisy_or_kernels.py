@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from equifactor.factors.noisy_or import IN_SCOPE, OFF, ON
+from equifactor.factors.noisy_or.noisy_or_words import IN_SCOPE, OFF, ON
 from equifactor.factors.pair_kernels import plus
 from equifactor.graph.layout import VAR
 from equifactor.kernels.fastmath import NEG_INF

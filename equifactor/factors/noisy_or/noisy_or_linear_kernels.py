@@ -10,7 +10,7 @@ The edge states of a factor follow each other: those of slot j are m + 2j and m 
 
 import math
 
-from equifactor.factors.noisy_or import IN_SCOPE, OFF, ON
+from equifactor.factors.noisy_or.noisy_or_words import IN_SCOPE, OFF, ON
 from equifactor.factors.pair_kernels import send_pair
 from equifactor.kernels.fastmath import NEG_INF, get, put
 from equifactor.kernels.jit import fast_kernel

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.factors.move_rows import MoveRows
-from equifactor.factors.noisy_or import ON, NoisyOr, causes_of_edges
+from equifactor.factors.noisy_or import NoisyOr, causes_of_edges
+from equifactor.factors.noisy_or.noisy_or_words import ON
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray

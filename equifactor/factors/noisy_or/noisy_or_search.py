@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equifactor.factors.noisy_or import IN_SCOPE, ON
 from equifactor.factors.noisy_or.noisy_or_search_kernels import best_of_all, best_of_each_state
 from equifactor.factors.noisy_or.noisy_or_tensors import no_search_while_captured
+from equifactor.factors.noisy_or.noisy_or_words import IN_SCOPE, ON
 from equifactor.kernels.pointers import picked, ptr_of
 from equifactor.kernels.segments import segment_sum
 from equifactor.kernels.semirings import log1mexp, per_row

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from equifactor.base.errors import ModelError
-from equifactor.factors.noisy_or import IN_SCOPE, OFF, ON
+from equifactor.factors.noisy_or.noisy_or_words import IN_SCOPE, OFF, ON
 from equifactor.factors.tensors.dense_tensors import DenseBlocks
 from equifactor.factors.tensors.factor_trees import FactorTree
 from equifactor.factors.tensors.signed_tensors import SignedTensors, first_only, none_or_some, some_of_two
