@@ -94,6 +94,12 @@ def same_speed() -> None:
     Clock.ignores_compiling = True
 
 
+@pytest.fixture
+def plain_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer small models in plain NumPy, so that processes which a test starts need not load the compiler."""
+    monkeypatch.setenv("EQUIFACTOR_PLAIN", "1")
+
+
 class DrivenTime:
     """The time that clocks read in a test. It moves by `advance`, and by `tick` at every reading."""
 

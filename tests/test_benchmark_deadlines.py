@@ -11,6 +11,8 @@ from equifactor import write_graph
 from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 @pytest.fixture
 def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

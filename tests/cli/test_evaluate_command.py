@@ -11,6 +11,8 @@ import pytest
 from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 @pytest.fixture
 def models(tmp_path: Path) -> Path:

@@ -12,6 +12,8 @@ import pytest
 
 from equifactor import FactorGraph
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 def test_a_bug_is_one_sentence_too(command, grid: FactorGraph, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: object, **options: object) -> None:

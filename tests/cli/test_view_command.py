@@ -12,6 +12,8 @@ import pytest
 from equifactor import FactorGraph
 from equifactor.page.model_session import ModelSession
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 def test_it_serves_until_ctrl_c(process, grid: FactorGraph) -> None:
     with process("view", "grid.uai", "-e", "0=1", "--no-browser") as running:

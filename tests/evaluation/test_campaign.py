@@ -25,6 +25,8 @@ from equifactor.formats.results import write_mar
 from equifactor.generators import ising_grid
 from equifactor.workers.code_version import code_version
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 def test_no_score_where_the_right_answer_is_not_known(instances: list[Instance], tmp_path: Path) -> None:
     (row,) = evaluate(instances[:1], "MAP", ["bp"], tmp_path / "out", time_limit=600.0)

@@ -17,6 +17,8 @@ from equifactor.evaluation.worker_pool import Worker
 from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])

@@ -12,6 +12,8 @@ import pytest
 from equifactor import FormatError
 from equifactor.evaluation.row_store import RowStore
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 def test_store_refuses_a_foreign_file(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("hello\n")

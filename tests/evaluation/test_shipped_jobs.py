@@ -25,6 +25,8 @@ from equifactor.formats import write_graph
 from equifactor.generators import ising_grid
 from equifactor.workers import shipped_files
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 distributed = pytest.importorskip("distributed")
 
 SOLVERS = ["bp", "brute", "bp(damping=0.5)"]

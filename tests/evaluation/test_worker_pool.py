@@ -13,6 +13,8 @@ from equifactor.data import Instance
 from equifactor.evaluation.jobs import Job, make_jobs
 from equifactor.evaluation.worker_pool import Worker, run_jobs
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from experiments.map_splits import ModelSplit, splits_of
 from experiments.run_store import RunStore
 from experiments.runner import Effort
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 
 def test_the_best_of_several_is_the_highest_score_and_their_times_add_up(folder: Path, tmp_path: Path) -> None:
     instances, store = collection(folder, "Grids")[:2], RunStore(tmp_path)

@@ -18,6 +18,8 @@ import equifactor as ef
 from equifactor.cli import main
 from equifactor.solving import plugins, registry
 
+pytestmark = pytest.mark.usefixtures("plain_numpy")
+
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "my_solver.py"
 UNIFORM = '''
