@@ -64,6 +64,7 @@ def assert_same_graph(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) ->
 
     `tolerance` is absolute on the natural logs of the tables; true zeros must agree exactly.
     """
+    tolerance = float(tolerance)
     s, t = as_graph(g).structure, as_graph(h).structure
     for field in ("card", "scope_ptr", "scope_vars"):
         np.testing.assert_array_equal(getattr(s, field), getattr(t, field), err_msg=f"{field} differs")

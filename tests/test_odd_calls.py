@@ -166,6 +166,17 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("reference of a picture", lambda: ef.plot.plot_grid(GRID, 1, 2, {"a": RESULT.marginals}, reference="b")),
     ("records", lambda: ef.answers.TrainingLog([{"loss": 1.0}])),
     ("a device", lambda: ef.answers.TrainingLog.read("/dev/zero")),
+    ("a field of a result", lambda: dataclasses.replace(RESULT, seconds="x")),
+    ("an answer of a result", lambda: dataclasses.replace(RESULT, log_z=[1.0])),
+    ("marginals", lambda: ef.answers.Marginals(None, [0])),
+    ("tolerance that no float holds", lambda: ef.symmetry.isomorphism(GRAPH, GRAPH, 10**400)),
+    ("a number without text", lambda: ef.generators.ising_grid(Raises(), 2)),
+    ("a spread that no array holds", lambda: ef.generators.ldpc(6, 3, burst_std=2**70)),
+    ("an array of channels", lambda: list(ef.decoding.word_error_rates(LDPC, np.array(None)))),
+    ("detectors beyond memory", lambda: dataclasses.replace(MODEL, num_detectors=10**400)),
+    ("a memory that is not a number", lambda: ef.plan(GRAPH).excess(NAN)),
+    ("messages that no float holds", lambda: ef.solvers.map_upper_bound(GRAPH, 10**400)),
+    ("the sum over graphs", lambda: FLAT.sum_per_graph(True, [1.0])),
     ("curves", lambda: ef.plot.plot_error_rates({"x": 1})),
 ]
 

@@ -35,7 +35,7 @@ def read_task(task: Task | str) -> Task:
     """Return the task of this name; raise `OptionError` for anything else."""
     try:
         return Task(task)
-    except ValueError:
+    except Exception:  # the text of a foreign object may raise any error
         raise OptionError(f"There is no task {brief(task)}. The tasks are {', '.join(Task)}.") from None
 
 
@@ -157,6 +157,8 @@ def _text(hint: Any) -> str:
 
 def _rule(hint: str) -> _Rule:
     """Return what a type hint is called, the checks of its parts, and the types that need none."""
+    if hint.startswith("AnswerField["):  # A field of a result, which may be missing.
+        hint = f"{hint.removeprefix('AnswerField[').removesuffix(']')} | None"
     outer, depth = "", 0  # the hint without what is in brackets
     for letter in hint:
         depth += {"[": 1, "]": -1}.get(letter, 0)

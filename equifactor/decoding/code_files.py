@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from equifactor.base.errors import FormatError, OptionError
+from equifactor.base.errors import FormatError, OptionError, brief
 from equifactor.base.options import did_you_mean
 from equifactor.decoding.alist_text import parse_alist
 from equifactor.decoding.bicycle import BICYCLES, bicycle_code
@@ -40,7 +40,7 @@ def read_code(source: Any, *, basis: str | None = None, prior: float | None = No
         if type(source).__module__.partition(".")[0] != "stim":
             raise OptionError(
                 f"A code must be a path, the text of a .dem file, a stim.DetectorErrorModel or a stim.Circuit, "
-                f"found {source!r:.60}."
+                f"found {brief(source)}."
             )
         return _of_text(str(source), ".stim" if type(source).__name__ == "Circuit" else ".dem", "<stim>", basis)
     if is_text(source):

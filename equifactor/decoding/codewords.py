@@ -24,6 +24,7 @@ from equifactor.decoding.shot_store import ShotStore
 from equifactor.generators.argument_checks import real, whole
 from equifactor.generators.channel import BurstyChannel, check_channel
 from equifactor.generators.ldpc import LdpcCode
+from equifactor.graph.reading.inputs import as_list
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -248,13 +249,13 @@ def word_error_rates(
     whole("words", words, 1)
     whole("first", first, 0, 2**53)
     check_run(time_limit, seed, progress)
-    for name, given in (("channels", channels), ("methods", methods)):
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise OptionError(f"{name} must be a list, found {brief(given)}.")
+    listed, chosen = as_list(channels), as_list(methods)
+    if listed is None or chosen is None:
+        raise OptionError(f"channels and methods must be lists, found {brief(channels)} and {brief(methods)}.")
     if not isinstance(code, LdpcCode):
         raise OptionError(f"word_error_rates needs an LdpcCode, found {brief(code)}.")
-    decoders = [WordDecoder(code, method) for method in methods]
-    for number, channel in enumerate(channels):
+    decoders = [WordDecoder(code, method) for method in chosen]
+    for number, channel in enumerate(listed):
         check_channel(channel)
         clock, totals = Clock(time_limit), [_Total() for _ in decoders]
         with bar(progress, "decoding") as report:

@@ -50,11 +50,13 @@ class ErrorModel:
     def __post_init__(self) -> None:
         for name in ("detector_ptr", "detectors", "observable_ptr", "observables", "priors"):
             object.__setattr__(self, name, np.atleast_1d(getattr(self, name)))
+        whole("The number of detectors", self.num_detectors, 0, 2**31)
+        whole("The number of observables", self.num_observables, 0, 2**31)
         for ptr, targets, count, name in (
             (self.detector_ptr, self.detectors, self.num_detectors, "detector"),
             (self.observable_ptr, self.observables, self.num_observables, "observable"),
         ):
-            fits = ptr.shape == (len(self.priors) + 1,) and targets.ndim == 1
+            fits = self.priors.ndim == 1 and ptr.shape == (len(self.priors) + 1,) and targets.ndim == 1
             fits = fits and ptr[0] == 0 and ptr[-1] == len(targets) and bool(np.all(np.diff(ptr) >= 0))
             if not fits or not np.all((targets >= 0) & (targets < count)):
                 raise ModelError(

@@ -16,7 +16,7 @@ from equifactor.base.argument_types import checks_fields, checks_types
 from equifactor.base.errors import FormatError, OptionError, brief
 from equifactor.base.files import write_bytes
 from equifactor.base.sources import is_file
-from equifactor.generators.argument_checks import whole
+from equifactor.generators.argument_checks import real, whole
 from equifactor.solvers.learned.model_card import FORMAT, KEY
 from equifactor.solvers.learned.model_header import parse_object, read_header, shown
 from equifactor.solving.registry import MODEL_SUFFIX
@@ -58,7 +58,9 @@ class MemoryNetwork:
     @checks_types("hidden", "low", "high", "seed")
     def untrained(cls, hidden: int = 8, *, low: float = -0.24, high: float = 0.66, seed: int = 0) -> MemoryNetwork:
         """Return a network that draws memories from an interval, as relay does; its hidden units have no effect yet."""
-        whole("hidden", hidden, 0)
+        whole("hidden", hidden, 0, 2**20)
+        real("low", low, -math.inf)
+        real("high", high, -math.inf)
         whole("seed", seed, 0)
         weights = np.zeros((hidden + 1, len(FEATURES) + 2), np.float32)
         weights[:-1, :-1] = np.random.default_rng(seed).normal(size=(hidden, len(FEATURES) + 1))

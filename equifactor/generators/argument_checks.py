@@ -17,7 +17,7 @@ MAX_ENTRIES = 2**30
 def whole(name: str, value: object, low: int, high: float = math.inf, why: str = "") -> int:
     """Return the value if it is a whole number from `low` to `high`; `why` explains the upper limit in the error."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.timedelta64)) or value < low:
-        raise OptionError(f"{name} must be a whole number of at least {low}, found {value!r}.")
+        raise OptionError(f"{name} must be a whole number of at least {low}, found {brief(value)}.")
     if value > high:
         raise OptionError(f"{name} must be at most {high:g}, found {value}. {why}")
     return int(value)
@@ -42,7 +42,8 @@ def whole_range(name: str, value: object, low: int) -> tuple[int, int]:
 
 def real(name: str, value: object, low: float = 0.0, high: float = math.inf) -> float:
     """Return the value if it is a finite number in [low, high]."""
-    number = is_real(value) and not isinstance(value, bool)
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool) and is_real(value)
+    number = number and not (isinstance(value, int) and abs(value) >= 2**63)  # arrays of numbers hold smaller ones
     if not number or not math.isfinite(value) or not low <= value <= high:  # type: ignore[arg-type, operator]
         span = "a finite number" if math.isinf(low) else f"a number of at least {low:g}"
         span += "" if math.isinf(high) else f" and at most {high:g}"
@@ -53,8 +54,8 @@ def real(name: str, value: object, low: float = 0.0, high: float = math.inf) -> 
 def choice(name: str, value: object, valid: tuple[str, ...]) -> None:
     """Raise `OptionError` if the value is not one of the `valid` words."""
     if not isinstance(value, str) or value not in valid:
-        near = did_you_mean(str(value), valid).rstrip()
-        raise OptionError(f"{name} must be one of {', '.join(valid)}, found {value!r}{near and f'; {near}'}")
+        near = did_you_mean(value, valid).rstrip() if isinstance(value, str) else ""
+        raise OptionError(f"{name} must be one of {', '.join(valid)}, found {brief(value)}{near and f'; {near}'}")
 
 
 def truth(name: str, value: object) -> bool:

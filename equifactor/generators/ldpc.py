@@ -138,7 +138,7 @@ class LdpcCode:
         """Return the codewords [..., n] of messages [..., dimension] of zeros and ones."""
         try:
             bits = np.asarray(messages)
-        except ValueError:  # rows of different lengths
+        except Exception:  # rows of different lengths, or any error of a foreign object
             bits = np.zeros(0, np.int64)
         if bits.shape[-1:] != (self.dimension,) or not np.isin(bits, (0, 1)).all():
             raise ModelError(

@@ -241,6 +241,8 @@ class FlatGraph(Generic[Array]):
     @checks_types("graph", "values")
     def sum_per_graph(self, graph: IntArray, values: FloatArray) -> FloatArray:
         """Return [G] the sum over each graph of numpy values [N]; `graph` [N] is the graph of each value."""
+        if np.ndim(graph) != 1 or np.shape(graph) != np.shape(values):
+            raise ModelError(f"graph and values must have one shape [N], found {np.shape(graph)}, {np.shape(values)}.")
         return np.bincount(graph, values, self.num_graphs).astype(np.float64)  # bincount of no values has integers
 
     # ---- answers per graph ------------------------------------------------------------------------------
@@ -275,6 +277,8 @@ class FlatGraph(Generic[Array]):
     @checks_types("n")
     def marginals_of(self, probabilities: FloatArray, n: int) -> Marginals:
         """Return marginals of graph n alone, as `marginals` does."""
+        if np.shape(probabilities)[:1] != (self.num_states,) or not hasattr(probabilities, "shape"):
+            raise ModelError(f"probabilities must be an array [{self.num_states}], found {brief(probabilities)}.")
         if not 0 <= n < self.num_graphs:
             raise ModelError(f"Graph {n} does not exist. The number of graphs is {self.num_graphs}.")
         first, last = self.graph_ptr["states"][n : n + 2]

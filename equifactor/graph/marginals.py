@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, brief
 from equifactor.graph.reading.inputs import variable_number
 from equifactor.kernels.pointers import ptr_of
@@ -32,6 +33,7 @@ class Marginals(Sequence["FloatArray"]):
 
     __slots__ = ("ptr", "structure", "values")
 
+    @checks_types("values", "ptr", "structure")
     def __init__(self, values: FloatArray, ptr: IntArray, structure: Structure | None = None) -> None:
         self.values = values
         self.ptr = ptr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.argument_types import checks_types
-from equifactor.base.errors import OptionError, SolveError
+from equifactor.base.errors import OptionError, SolveError, brief
 from equifactor.base.options import choices
 from equifactor.base.status import Task
 from equifactor.metrics import max_error, mean_error
@@ -69,7 +69,7 @@ class Comparison:
                 if row.result is None:
                     raise SolveError(f"{title} has no result: {row.message}")
                 return row.result
-        raise OptionError(f"This comparison has no solver {title!r}; {choices(title, list(self))}")
+        raise OptionError(f"This comparison has no solver {brief(title)}; {choices(title, list(self))}")
 
     def __iter__(self) -> Iterator[str]:
         return (row.title for row in self.rows)

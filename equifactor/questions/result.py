@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from equifactor._version import __version__
+from equifactor.base.argument_types import checks_fields
 from equifactor.base.status import Status, Task
 from equifactor.questions.answer_fields import AnswerField, HasAnswers
 from equifactor.show.text_tables import terminal_table
@@ -36,6 +37,11 @@ _NUMBERS = {
 }  # fmt: skip
 
 
+@checks_fields(
+    "status", "message", "marginals", "standard_errors", "marginal_errors", "log_z", "log_z_error", "assignment",
+    "log_score", "lower_bound", "upper_bound", "iterations", "stats", "graph", "task", "solver", "seconds", "version",
+    "settings",
+)  # fmt: skip
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Result(HasAnswers, Estimate):
     """Answers over the original variables, their quality, what ran and how long it took.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, SolveError
 from equifactor.graph.factor_graph import FactorGraph, as_graphs
 from equifactor.kernels.pointers import place_in_row
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from equifactor.symmetry.parity_systems import ParitySystem
 
 
+@checks_types("tolerance")
 def isomorphism(g: FactorGraph, h: FactorGraph, tolerance: float = 0.0) -> Relabelling | None:
     """Return a relabelling r with `relabel(g, r)` equal to h except for names, or None if there is no such relabelling.
 

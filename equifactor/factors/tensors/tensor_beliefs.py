@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from equifactor.base.argument_types import checks_types
+from equifactor.base.errors import ModelError
 from equifactor.factors.tensors.structured_tensors import structured_of, structured_scores
 from equifactor.factors.tensors.tensor_messages import sum_of_other_factors, with_messages
 from equifactor.graph import FlatGraph
@@ -44,6 +45,8 @@ def max_states(g: Flat, log_b_v: Float[Tensor, " X"]) -> Int[Tensor, " V"]:
 @checks_types("g", "states")
 def log_scores(g: Flat, states: Int[Tensor, " V"]) -> Float[Tensor, " G"]:
     """Return the log score of one assignment per graph: the table entries it picks, added up; cost O(E)."""
+    if states.shape != (g.num_vars,) or states.is_floating_point() or states.is_complex():
+        raise ModelError(f"states must hold {g.num_vars} whole numbers, found {states.dtype} {[*states.shape]}.")
     score = g.log_phi.new_zeros(g.num_graphs)
     for group in g.groups:
         picked = torch.zeros(group.num_factors, dtype=torch.int64, device=score.device)

@@ -26,6 +26,7 @@ BP = "bp(damping=0.5, iterations=200)"  # The solver that a network trained on o
 # The number of further evidence sets on which the network is compared with BP, relative to the number for training.
 _TEST_SHARE = 0.25
 _MOST_TEST = 50  # The largest number of further evidence sets. Chosen by hand.
+_MOST = 2**31  # The largest number of evidence sets: more do not fit in memory.
 _FEWEST = 5  # The smallest number of different evidence sets that are split into training and validation.
 
 
@@ -52,8 +53,9 @@ class EvidenceSets:
     observe: float | Iterable[str | int] = 0.3
 
     def __post_init__(self) -> None:
-        if not isinstance(self.count, int) or isinstance(self.count, bool) or self.count < _FEWEST:
-            raise OptionError(f"The number of evidence sets must be at least {_FEWEST}, found {brief(self.count)}.")
+        count = self.count
+        if not isinstance(count, int) or isinstance(count, bool) or not _FEWEST <= count <= _MOST:
+            raise OptionError(f"The number of evidence sets must be {_FEWEST} to {_MOST}, found {brief(count)}.")
         variables = self.observe if isinstance(self.observe, str) else as_list(self.observe)
         if variables is None and not (is_real(self.observe) and 0 < self.observe < 1):
             raise OptionError(

@@ -113,7 +113,7 @@ def _checked(flat: FlatGraph[Any], messages: Any) -> Any:
     """Return messages of the right shape; numpy messages become float64 and must not hold NaN or +inf."""
     try:
         messages = np.asarray(messages, np.float64) if isinstance(flat.log_phi, np.ndarray) else messages
-    except (TypeError, ValueError):
+    except Exception:  # a foreign object may raise any error when numpy asks it for numbers
         raise ModelError(f"messages must be numbers, found {brief(messages)}.") from None
     if tuple(messages.shape) != (flat.num_edge_states,):
         raise ModelError(f"messages must have shape ({flat.num_edge_states},), but have shape {tuple(messages.shape)}.")

@@ -164,6 +164,7 @@ class Plan:
         """Return the time on one core, within a factor of two or three."""
         return self.entries * _SECONDS_PER_ENTRY[task]
 
+    @checks_types("task")
     def plain_seconds(self, task: Task = Task.MAR) -> float:
         """Return the time on one core in plain NumPy, within a factor of two or three."""
         from equifactor.solvers.elimination.plain_elimination import plain_seconds
@@ -201,6 +202,8 @@ class Plan:
     @checks_types("gib", "task")
     def excess(self, gib: float, task: Task = Task.MAR) -> str:
         """Return one sentence on how the elimination exceeds `gib` GiB; for a plan that does not fit."""
+        if math.isnan(gib):
+            raise OptionError("The memory in GiB must be a number, found NaN.")
         limit = format_bytes(float(gib) * 2**30)
         if self.finished:
             return f"Elimination needs {self.cost_of(task)}, but the limit is {limit}."

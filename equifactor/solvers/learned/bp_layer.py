@@ -112,7 +112,7 @@ def beliefs(
         )
     flat = replace(flat.with_log_phi(log_phi), has_zeros=_has_zeros(log_phi) or flat.has_zeros)
     wiring = wire(flat, semiring)
-    keep = log_phi.new_full((), damping)
+    keep = log_phi.new_full((), float(damping))
     if gradient == "unrolled":
         old, msg, done = _iterate(wiring, keep, iterations)
         seen_by_log_z = msg_fv = wiring.messages(msg)
@@ -370,4 +370,4 @@ def _check(
         raise OptionError(f"beliefs: tolerance must be a number of at least 0, found {tolerance}.")
     for name, value, known in (("semiring", semiring, Semiring), ("gradient", gradient, Gradient)):
         if not isinstance(value, str) or value not in get_args(known):
-            raise OptionError(f"beliefs: {name} must be one of {', '.join(get_args(known))}, found {value!r}.")
+            raise OptionError(f"beliefs: {name} must be one of {', '.join(get_args(known))}, found {brief(value)}.")
