@@ -153,11 +153,14 @@ class ModelSession:
     def plan(self, asked: Request) -> Answer:
         """Return the cost of exact inference given evidence, and the order of elimination."""
         found = self.plan_given(self._evidence_of(asked))
+        fits = found.fits(_MEMORY)
+        text = str(found).replace("elimination", "Elimination", 1)
+        text += "." if fits else f". Exact inference does not fit {_MEMORY:g} GiB."
         clusters = [(v, len(c)) for v, c in zip(found.order, found.clusters, strict=True) if v < self.graph.num_vars]
         return {
             "width": found.width, "largest_table": 2.0 ** min(found.log2_largest, 1000.0), "memory": found.memory,
             "order": [v for v, _ in clusters], "induced": [n for _, n in clusters], "operations": 2 * found.entries,
-            "finished": found.finished, "fits": found.fits(_MEMORY), "seconds": found.seconds(), "text": f"{found}.",
+            "finished": found.finished, "fits": fits, "seconds": found.seconds(), "text": text,
         }  # fmt: skip
 
     def symmetries(self) -> Answer:
@@ -306,7 +309,7 @@ def _sentence(result: Result) -> str:
     """Return what the page writes about a result."""
     told = result.message or result.status.advice
     if result.answered and result.task is Task.MAP:
-        return f'This solver answers MAP only. Colour the graph by "Most probable assignment" to see it. {told}'
+        return f"This solver answers MAP only, so there are no marginals. {told}"
     if result.answered and result.task is Task.PR:
         return f"This solver answers PR only, so there are no marginals. {told}"
     if hasattr(result, "marginals") and not hasattr(result, "log_z"):

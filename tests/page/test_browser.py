@@ -193,6 +193,14 @@ def test_panels_agree_on_how_a_solver_ended(browser: Browser) -> None:
         assert "had not converged by iteration 200, the last one shown" in run_iterations(browser, long)
 
 
+def test_a_solver_of_map_alone_colours_the_graph_by_its_assignment(browser: Browser) -> None:
+    with served(ModelSession(sprinkler(), solver="mplp")) as url:
+        browser.open(url)
+        browser.wait("return document.getElementById('colour-by').value === 'map'")
+        assert "This solver answers MAP only" in browser.run("return document.querySelector('#content').innerText")
+        assert browser.run("return document.querySelector('.problem')") is None
+
+
 def test_a_solver_has_one_colour_and_one_marker(browser: Browser) -> None:
     keys = "return Object.fromEntries([...document.querySelectorAll(`${arguments[0]} .key`)].map(key => ["
     keys += "(key.nextElementSibling ?? key.parentNode).textContent, key.dataset.marker + key.dataset.colour]))"

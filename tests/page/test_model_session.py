@@ -79,7 +79,7 @@ def test_the_most_probable_assignment(client: Client, network: FactorGraph) -> N
 def test_a_solver_of_map_alone_has_an_answer_without_marginals(client: Client) -> None:
     reply = client.post("solve", solver="mplp")
     assert (reply["answered"], reply["marginals"], reply["log_z"]) == (True, None, None)
-    assert reply["message"].startswith("This solver answers MAP only.")
+    assert reply["message"].startswith("This solver answers MAP only, so there are no marginals.")
     assert reply["status"] == client.post("map", solver="mplp")["status"]
 
 
@@ -157,6 +157,8 @@ def test_where_exact_does_not_fit_another_solver_comes_first(serve: Serve) -> No
     assert "exact" not in session["solvers"]
     plan = client.post("plan")
     assert not plan["fits"]
+    assert plan["text"].startswith("Elimination of ")
+    assert plan["text"].endswith("Exact inference does not fit 4 GiB.")
     assert plan["order"] == []
     graph = client.get("graph")
     assert (graph["layout"], graph["grid"]) == ("grid", [40, 40])

@@ -57,7 +57,7 @@ export class Camera {
     const width = bounds.right - bounds.left + 1.6;
     const height = bounds.bottom - bounds.top + 1.6;
     // In narrow windows the buttons are in a row below the graph, and the choices above it take two lines; see app.css.
-    const [above, beside, below] = this.width > 519 ? [56, 44, 20] : [96, 0, 56];
+    const [above, beside, below] = this.width > 519 ? [72, 44, 20] : [96, 0, 56];
     const scale = Math.min((this.width - 24 - beside) / width, (this.height - above - below) / height, 100);
     this.farthest = Math.min(scale * 0.4, 8);
     const [right, up] = [beside / 2 / scale, (above - below) / 2 / scale];

@@ -9,7 +9,7 @@ import { inspectPanel } from "./inspect.js";
 import { iterationsPanel } from "./iterations.js";
 import { legendBox } from "./legend.js";
 import { Model } from "./model.js";
-import { PAINTS } from "./paint.js";
+import { colouring, PAINTS } from "./paint.js";
 import { planPanel } from "./planPanel.js";
 import { saveButtons } from "./saving.js";
 import { searchBox } from "./search.js";
@@ -111,13 +111,14 @@ function paintBox() {
   const solvers = element("select", { id: "shown-solver", onchange: () => showSolver(Number(solvers.value)) });
   const solverLabel = element("label", {}, "Solver", solvers);
   const show = () => {
+    const chosen = colouring();
     fill(
       paints,
       Object.entries(PAINTS)
-        .filter(([name, paint]) => paint.ready() || name === state.colourBy || name === "marginal")
+        .filter(([name, paint]) => paint.ready() || name === chosen)
         .map(([name, paint]) => element("option", { value: name }, paint.title)),
     );
-    paints.value = state.colourBy;
+    paints.value = chosen;
     fill(
       solvers,
       state.runs.map((run, i) => element("option", { value: i }, run.text)),

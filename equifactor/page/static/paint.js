@@ -46,15 +46,22 @@ export function mostProbable(p) {
   return p.reduce((best, value, s) => (value > p[best] ? s : best), 0);
 }
 
+/** @returns {string} the choice of what the colours show; a solver that answers MAP alone has no marginals to show */
+export function colouring() {
+  const onlyMap = shownRun()?.reply?.answered && !PAINTS.marginal.ready() && PAINTS.map.ready();
+  return onlyMap && state.colourBy === "marginal" ? "map" : state.colourBy;
+}
+
 /** @returns {Paint} for the current choice; grey while its data is missing */
 export function currentPaint() {
-  if (!PAINTS[state.colourBy].ready()) return plainPaint();
-  if (state.colourBy === "marginal") return marginalPaint(shownRun().reply.marginals);
-  if (state.colourBy === "map") return mapPaint();
-  if (state.colourBy === "entropy") return entropyPaint(shownRun().reply.marginals);
-  if (state.colourBy === "difference") return differencePaint(...comparedRuns());
-  if (state.colourBy === "iteration") return iterationPaint();
-  return state.colourBy === "step" ? stepPaint() : orbitPaint();
+  const chosen = colouring();
+  if (!PAINTS[chosen].ready()) return plainPaint();
+  if (chosen === "marginal") return marginalPaint(shownRun().reply.marginals);
+  if (chosen === "map") return mapPaint();
+  if (chosen === "entropy") return entropyPaint(shownRun().reply.marginals);
+  if (chosen === "difference") return differencePaint(...comparedRuns());
+  if (chosen === "iteration") return iterationPaint();
+  return chosen === "step" ? stepPaint() : orbitPaint();
 }
 
 /** The colour of a state of a variable, as bars and legends show it. */
