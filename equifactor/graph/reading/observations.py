@@ -58,13 +58,14 @@ class StateNumbers(dict[int, int]):
     """
 
 
-def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any]:
+def by_variable(structure: Structure, given: object, what: str, by_name: bool | None = None) -> dict[int, Any]:
     """Return the values of a mapping from variable to value, or of a pandas Series, by variable number.
 
     Args:
         structure: of the graph, for the names and the number of variables.
         given: what the user has typed.
         what: the word for it in errors, such as `evidence`.
+        by_name: whether numbers in a Series are names of states; None decides it from the Series alone.
     """
     if hasattr(given, "iloc") and getattr(given, "ndim", 1) == 2:
         raise ModelError(
@@ -87,7 +88,9 @@ def by_variable(structure: Structure, given: object, what: str) -> dict[int, Any
                 variable=i,
             )
         keys[i], found[i] = key, value
-    if not isinstance(given, Mapping) and numbers_are_names(structure, {i: [x] for i, x in found.items()}):
+    if by_name is None:
+        by_name = not isinstance(given, Mapping) and numbers_are_names(structure, {i: [x] for i, x in found.items()})
+    if by_name:
         return {i: _name_of_number(structure, i, x) for i, x in found.items()}
     return found
 

@@ -311,23 +311,43 @@ def states_of_sets(structure: Structure, given: Any) -> IntArray | None:
     states = np.full((len(given), structure.num_vars), -1)
     known: dict[Any, tuple[int, int]] = {}
     only_states = True
+    by_name = _rows_are_names(structure, given)
     for b, one in enumerate(given):
         try:
-            only_states &= _read_set(structure, one, states[b], known)
+            only_states &= _read_set(structure, one, states[b], known, by_name)
         except ModelError as error:
             raise ModelError(f"evidence set {b}: {error}", variable=error.variable) from None
     return states if only_states else None
 
 
-def _read_set(structure: Structure, given: Any, row: IntArray, known: dict[Any, tuple[int, int]]) -> bool:
+def _rows_are_names(structure: Structure, given: list[Any]) -> bool | None:
+    """Return whether the numbers in rows of one frame are names of states; None if some set is not such a row."""
+    if not all(observations.is_mapping(one) and not isinstance(one, Mapping) for one in given):
+        return None
+    values: dict[int, list[Any]] = {}
+    for b, one in enumerate(given):
+        try:
+            found = by_variable(structure, one, "evidence", by_name=False)
+        except ModelError as error:
+            raise ModelError(f"evidence set {b}: {error}", variable=error.variable) from None
+        for i, value in found.items():
+            values.setdefault(i, []).append(value)
+    return observations.numbers_are_names(structure, values)
+
+
+def _read_set(
+    structure: Structure, given: Any, row: IntArray, known: dict[Any, tuple[int, int]], by_name: bool | None
+) -> bool:
     """Write the states of one set into its row [V]; False if it holds weights, which are checked elsewhere.
 
     Pairs of variable and state that have been read before are in `known` and not read again: most sets repeat them.
+    `by_name` tells whether numbers in a Series are names of states; None decides it for each Series.
     """
     if not observations.is_mapping(given):
         raise ModelError(f"{_WANTED} an array [B, {structure.num_vars}]. This one is {brief(given)}.")
     only_states, trusted = True, isinstance(given, StateNumbers)
-    pairs = given if (typed := isinstance(given, Mapping)) else by_variable(structure, given, "evidence")
+    typed = isinstance(given, Mapping)
+    pairs = given if typed else by_variable(structure, given, "evidence", by_name)
     for key, value in pairs.items():
         # True and 1 are equal, and are read differently; keys of a mapping are as typed.
         pair = key, value.__class__, value, trusted, typed

@@ -330,3 +330,15 @@ def test_a_state_that_pandas_reads_as_missing_is_never_unobserved(word: str, tmp
     assert [ef.solve(graph, "PR", "brute", evidence=kept.iloc[n]).log_z for n in range(3)] == pytest.approx(want)
     numbers = pandas.DataFrame({"a": [0, math.nan]})  # State numbers are clear beside missing values.
     assert ef.solve(graph, "PR", "brute", evidence=numbers).log_z == pytest.approx(np.log([0.25, 1.0]))
+
+
+def test_rows_of_one_frame_are_read_as_the_frame() -> None:
+    graph = ef.FactorGraph({"a": ["1", "2"], "b": ["no", "yes"]}, [(["a", "b"], [[1.0, 2.0], [3.0, 4.0]])])
+    rows = [Series(["a", "b"], [x, "no"]) for x in (1, 2, 1)]
+    assert np.allclose(ef.solve(graph, "PR", evidence=rows).log_z, np.log([1.0, 3.0, 1.0]))
+    with pytest.raises(
+        ef.ModelError, match="evidence set 0: state 1 of variable a can be read as a name or as a place"
+    ):
+        ef.solve(graph, evidence=rows[:1])
+    with pytest.raises(ef.ModelError, match="evidence set 1: The model has no variable 'c'"):
+        ef.solve(graph, evidence=[rows[0], Series(["c"], [1])])
