@@ -20,7 +20,7 @@ from equifactor.solvers.elimination.impossibility import zero_by_exclusion
 from equifactor.solvers.elimination.orders import NoOrder
 from equifactor.solvers.learned.best_assignments import is_better
 from equifactor.solvers.messages.bp import BeliefPropagation
-from equifactor.solving.estimate import Estimate, LazyEstimates, impossible
+from equifactor.solving.estimate import Estimate, LazyEstimates
 from equifactor.solving.registry import register
 from equifactor.solving.solver import SolveContext, Solver
 
@@ -42,6 +42,7 @@ _EXACT_SHARE = {Task.MAR: 1.25, Task.PR: 1.25, Task.MAP: 0.6}
 # 625 variables, which does not fit, is planned for 0.7 ms and not 2.0 ms with a limit of 10 ms, and for 1.4 ms and not
 # 4.9 ms with 30 ms.
 _PLAN_SHARE = 0.2
+_LONG_EXACT = 1.0  # Seconds of exact sums above which models full of zeros are searched before. Chosen by hand.
 _QUICK_MAP = 0.1  # Seconds above which exact MAP is preceded by search with bounds. Halved or doubled: gap within 30 %.
 # The share of the time of exact MAP for the search before it, which often proves the optimum. Halved or doubled: gap
 # within 15 %.
@@ -144,6 +145,13 @@ class Auto(Solver):
             estimate = self._best_assignment(group[0], lowered[0], why, _SEARCH_SHARE * plan.seconds(task), context)
             if estimate.status is Status.OPTIMAL or context.clock.stopped:
                 return [estimate]
+        if task is not Task.MAP and len(group) == 1 and plan.seconds(task) > _LONG_EXACT:
+            from equifactor.solvers.auto.by_search import is_solved, search_before
+
+            searched = search_before(group[0], lowered[0], task, plan.seconds(task), context)
+            if is_solved(searched):
+                why = Refusal(f"{cost}exact would take about {plan.seconds(task):.2g} s")
+                return [_say(searched, searched.stats["chosen"], why)]
         estimates = (
             [solver.run_plan(tables[0], plan, task, context)] if len(group) == 1 else solver.run(tables, task, context)
         )
@@ -173,23 +181,28 @@ class Auto(Solver):
     ) -> list[Estimate]:
         """Return marginals or ln Z of graphs that share the time.
 
-        A run of BP comes first, so that there is an answer. Then come sums over cutsets, more runs of BP and the
-        network, and a ladder of solvers for each graph.
+        Models full of zeros are searched first. Then a run of BP gives every graph an answer. Sums over cutsets follow,
+        more runs of BP and the network, and a ladder of solvers for each graph.
         """
+        from equifactor.solvers.auto.by_search import is_solved, search_each, with_bounds
         from equifactor.solvers.auto.possibility import with_possibility
         from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
         from equifactor.solvers.auto.sum_portfolio import first_answers, quick_answers, seconds_for_first
 
         clock, count = context.clock, len(graphs)
-        begin, seconds = clock.seconds, self.seconds if clock.time_limit is None else clock.left
-        end, limits = begin + seconds, LadderLimits(self.memory_limit, self.cores)
-        answers: list[Estimate | None] = []
-        ladders: list[SumLadder] = []
-        quick = quick_answers(graphs, task, replace(context, clock=Clock(seconds, whole=clock)))
-        for n in range(count):
-            part = share_of_time(context, count - n, end)
-            ladders.append(SumLadder(graphs[n], forms[n], task, part, limits))
-            answers.append(ladders[n].by_cutset())
+        end = clock.seconds + (self.seconds if clock.time_limit is None else clock.left)
+        limits = LadderLimits(self.memory_limit, self.cores)
+        searched = search_each(graphs, forms, task, context, end)
+        answers = [found if is_solved(found) else None for found in searched]
+        rest = [n for n in range(count) if answers[n] is None]
+        left = Clock(max(0.0, end - clock.seconds), whole=clock)
+        asked = [graphs[n] for n in rest]
+        quick = dict(zip(rest, quick_answers(asked, task, replace(context, clock=left)) if rest else [], strict=True))
+        ladders: dict[int, SumLadder] = {}
+        for k, n in enumerate(rest):
+            part = share_of_time(context, len(rest) - k, end)
+            ladders[n] = SumLadder(graphs[n], forms[n], task, part, limits)
+            answers[n] = ladders[n].by_cutset()
         scores = [-math.inf] * count  # The log score of a possible assignment of each graph, if one was looked for.
         rest = [n for n in range(count) if answers[n] is None]
         for k, n in enumerate(rest):
@@ -205,6 +218,7 @@ class Auto(Solver):
             if estimate.status is not Status.ZERO_PROBABILITY:
                 estimate = ladders[n].run()
             if estimate.status not in (Status.EXACT, Status.ZERO_PROBABILITY):
+                estimate = with_bounds(estimate, searched[n])
                 estimate = with_possibility(estimate, graphs[n], scores[n], ladders[n].answers)
             answers[n] = estimate
             context.report(count - len(rest) + k + 1, count)
@@ -215,12 +229,10 @@ class Auto(Solver):
 
         Other graphs are not looked at: their sampler finds possible assignments by itself.
         """
-        from equifactor.solvers.auto.possibility import are_contradictory, has_hard_structure, zeros_alone
+        from equifactor.solvers.auto.possibility import has_hard_structure, zeros_alone
 
         if context.clock.stopped or not has_hard_structure(graph):
             return None, -math.inf
-        if are_contradictory(graph):
-            return replace(impossible(), stats={"chosen": "parity equations"}), -math.inf
         zeros, seconds = zeros_alone(graph), _FIRST_SHARE * context.clock.left
         try:
             found = self._best_assignment(

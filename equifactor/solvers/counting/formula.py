@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 LitClause = frozenset[int]
 Cube = tuple[int, ...]  # the states of each variable of a table, as a mask of bits
 _LONGEST_TABLE = 12  # Literals of a clause that becomes a table. Chosen by hand.
+_PACE = 3e5  # Literals per reference second of work on them.
 _MOST_LITERALS = 3e6  # Literals of all clauses before they are merged: about 10 s of work. Chosen by hand.
 
 
@@ -66,8 +67,12 @@ class WeightedFormula:
         return FactorGraph.trusted(structure, log_phi, None)
 
 
-def formula_of(graph: FactorGraph) -> WeightedFormula | None:
+def formula_of(graph: FactorGraph, seconds: float = np.inf) -> WeightedFormula | None:
     """Return the formula of a graph without observed variables; None if it would have too many literals.
+
+    Args:
+        graph: the graph.
+        seconds: reference seconds that may be used.
 
     Raises:
         ModelError: if a structured factor other than a clause is too large for tables.
@@ -82,7 +87,7 @@ def formula_of(graph: FactorGraph) -> WeightedFormula | None:
         graph = FactorGraph.trusted(Structure.of_rows(s.card, others), others.log_values, None)
     graph = lower(graph).graph
     builder = _Builder(graph.card, len(s.card))
-    if 4 * len(clauses.scope_vars) + builder.literals_of_tables(graph) > _MOST_LITERALS:
+    if 4 * len(clauses.scope_vars) + builder.literals_of_tables(graph) > min(_MOST_LITERALS, _PACE * seconds):
         return None
     builder.add_clauses(clauses)
     builder.add_tables(graph)

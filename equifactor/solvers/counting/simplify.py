@@ -34,7 +34,7 @@ def simplified(formula: WeightedFormula, clock: Clock, *, eliminate: bool) -> We
         clock: if it stops, simplification ends early.
         eliminate: whether variables that the others define may be left out. Their marginals are then not available.
     """
-    work = _Simplifier(formula)
+    work = _Simplifier(formula, clock)
     for _ in range(_MOST_ROUNDS):
         before = work.clauses
         work.propagate()
@@ -50,12 +50,14 @@ def simplified(formula: WeightedFormula, clock: Clock, *, eliminate: bool) -> We
 class _Simplifier:
     """A formula while it is simplified."""
 
-    def __init__(self, formula: WeightedFormula) -> None:
+    def __init__(self, formula: WeightedFormula, clock: Clock) -> None:
         self.formula = formula
+        self.clock = clock
         self.clauses = set(formula.clauses)
         self.weights = formula.log_weights.tolist()
         self.constant = formula.constant
         self.same = list(range(2 * formula.num_vars))  # the literal that takes the place of each literal
+        self.calls = 0
         self.gone: set[int] = set()  # variables that were eliminated
 
     def propagate(self) -> None:
@@ -101,6 +103,8 @@ class _Simplifier:
             for clause in fresh:
                 if clause not in self.clauses:
                     continue
+                if self._late():
+                    return
                 shorter = self._shortened(clause, size)
                 if shorter is None or shorter != clause:
                     self.clauses.discard(clause)
@@ -137,6 +141,8 @@ class _Simplifier:
                 around[x].add(clause)
         variables = [v for v in {x >> 1 for x in around} if self.weights[2 * v] == self.weights[2 * v + 1]]
         for v in sorted(variables, key=lambda v: (len(around[2 * v]) * len(around[2 * v + 1]), v)):
+            if self._late():
+                return
             yes, no = around[2 * v], around[2 * v + 1]
             if not yes or not no or len(yes) + len(no) > _MOST_CLAUSES:
                 continue
@@ -153,6 +159,11 @@ class _Simplifier:
                     around[x].add(clause)
             self.gone.add(v)
             self.constant += self.weights[2 * v]
+
+    def _late(self) -> bool:
+        """Return whether the clock has stopped; it is read at every 64th call."""
+        self.calls += 1
+        return self.calls % 64 == 0 and self.clock.stopped
 
     def result(self) -> WeightedFormula:
         """Return the formula, with the variables that are left numbered again."""

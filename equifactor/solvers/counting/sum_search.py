@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.counting.search_state import SumSearch
 
 _PLANNING = 1.0  # Reference seconds for the order of the variables without a deadline. Chosen by hand.
+_SIMPLIFY_SHARE = 0.5  # The share of the time left for a smaller formula.
 _PLANNING_SHARE = 0.1  # The share of the time left that it may take.
 
 
@@ -61,13 +62,13 @@ class SearchSum(GraphSolver):
         reduced = to_free_part(graph)
         if reduced is None:
             return impossible()
-        formula = formula_of(reduced.graph)
+        formula = formula_of(reduced.graph, Budget(clock).left)
         if formula is None:
             return Estimate(
                 status=Status.TOO_LARGE,
-                message="As a formula the model would have millions of clauses. Use exact, or bp.",
+                message="As a formula the model would have too many clauses for the time. Use exact, or bp.",
             )
-        formula = simplified(formula, clock, eliminate=task is Task.PR)
+        formula = simplified(formula, clock.part(_SIMPLIFY_SHARE), eliminate=task is Task.PR)
         run = _Run(formula, task, context, self.memory_limit)
         estimate = run.estimate()
         if estimate.log_z == -np.inf:
