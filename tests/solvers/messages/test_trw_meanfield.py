@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, Status, solve
+from equifactor import FactorGraph, Result, Status, solve
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph, random_ksat, random_tree
 from equifactor.solvers import compile
@@ -13,12 +15,17 @@ from equifactor.solvers.messages.meanfield import ProductField
 from equifactor.solvers.messages.trw import Reweighting
 
 
+@cache
+def small_graphs(zeros: float) -> list[tuple[FactorGraph, Result]]:
+    """Return graphs with their true ln Z."""
+    graphs = random_graph(5, 8, arity=(0, 3), card=(2, 3), zeros=zeros, strength=1.5, count=120, seed=11)
+    return [(graph, solve(graph, "PR", "brute")) for graph in graphs]
+
+
 @pytest.mark.parametrize("zeros", [0.0, 0.25])
 @pytest.mark.parametrize("iterations", [0, 3, 200])
 def test_ln_z_lies_between_the_two(zeros: float, iterations: int) -> None:
-    graphs = random_graph(5, 8, arity=(0, 3), card=(2, 3), zeros=zeros, strength=1.5, count=120, seed=11)
-    for graph in graphs:
-        truth = solve(graph, "PR", "brute")
+    for graph, truth in small_graphs(zeros):
         upper = solve(graph, "PR", f"trw(iterations={iterations})")
         lower = solve(graph, "PR", f"meanfield(iterations={iterations})")
         if truth.status is Status.ZERO_PROBABILITY:
