@@ -81,6 +81,9 @@ _OTHERS = {
     ".npz": "this is the file of a code: use `equifactor decode`",
     ".safetensors": "this is a trained network: use `equifactor model`",
     ".evid": "this is evidence: pass it with --evidence, beside a model",
+    **dict.fromkeys((".csv", ".tsv"), "this is a table of data: use `equifactor fit`, or --evidence beside a model"),
+    **dict.fromkeys((".01", ".b8", ".dets"), "this is a file of shots: use `equifactor decode` with its code"),
+    ".jsonl": "this is a log: use `equifactor view`",
 }
 
 

@@ -198,7 +198,12 @@ def test_dispatch_by_content_and_by_name(tmp_path):
     path.write_text("hello")
     with pytest.raises(FormatError, match=r"neither the suffix .* with one of: uai \(.uai\), lg"):
         read_graph(path)
-    for name, advice in (("a.dem", "use `equifactor decode`"), ("a.safetensors.gz", "use `equifactor model`")):
+    for name, advice in (
+        ("a.dem", "use `equifactor decode`"),
+        ("a.safetensors.gz", "use `equifactor model`"),
+        ("a.csv", "fit"),
+        ("a.b8", "shots"),
+    ):
         path.rename(path := tmp_path / name)
         with pytest.raises(FormatError, match=f": this is .* {advice}"):
             read_graph(path)
