@@ -159,7 +159,7 @@ def tables_of(flat: FlatGraph[np.ndarray]) -> tuple[Tables, FloatArray]:
     """
     log_phi = flat.log_phi
     if not len(log_phi):
-        return Tables(log_phi, np.zeros(flat.num_factors, bool)), log_phi
+        return Tables(log_phi, np.zeros(flat.num_factors, bool)), np.zeros(0)  # kernels are compiled for writable phi
     entry_ptr = layout_of(flat).factors[:, ENTRY]
     top = np.maximum.reduceat(log_phi, entry_ptr[:-1])
     top[np.isneginf(top)] = 0.0  # -inf is the only value of a clause that must hold

@@ -45,7 +45,8 @@ class BinaryEngine:
         self.is_max = settings.semiring == "max"
         self.group = next(g for g in flat.groups if g.shape == (2, 2))
         count = self.group.num_factors
-        self.log_tables = np.ascontiguousarray(flat.log_phi[self.group.entries].reshape(-1, 4).T)  # [4, F]
+        # [4, F], always a copy: kernels are compiled for writable tables.
+        self.log_tables = flat.log_phi[self.group.entries].reshape(-1, 4).T.copy()
         tables = self.log_tables if self.is_max else np.exp(self.log_tables - self.log_tables.max(axis=0))
         residual = settings.schedule == "residual"
         first, second = self.group.edges

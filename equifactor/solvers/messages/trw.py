@@ -135,7 +135,7 @@ class Reweighting:
                 msg[group.slots[0]] = flat.log_phi[group.entries]
         self.state = message_state(msg, self.layout)
         self.arrays = plain(self.layout), plain(self.tables), plain(self.state)
-        self.damping = damping if self.rho.min(initial=1.0) < 1.0 else 0.0
+        self.damping = float(damping) if self.rho.min(initial=1.0) < 1.0 else 0.0
         self.orders = self.layout.order.copy(), self.layout.order[::-1].copy()
         self.sweeps = 0
 

@@ -7,13 +7,16 @@ import os
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, OptionError, Status, solve
+from equifactor import FactorGraph, OptionError, Status, Task, solve
 from equifactor.data import collection
 from equifactor.generators import ising_grid, random_graph, random_tree
+from equifactor.graph.layout import tables_of
 from equifactor.solvers import compile
 from equifactor.solvers.messages.binary_engine import BinaryEngine, applies_to
+from equifactor.solvers.messages.bp import BeliefPropagation
 from equifactor.solvers.messages.bp_engine import BpSettings, new_engine
 from equifactor.solvers.messages.numba_engine import NumbaEngine
+from equifactor.solvers.messages.trw import Reweighting
 from equifactor.solving.solver import SolveContext
 
 LOOPY = {
@@ -164,3 +167,14 @@ def test_growing_messages_never_become_zeros(damping: float) -> None:
         assert np.isfinite(numba.messages()).all()
         if sweep < 12:  # later, rounding errors have grown as well
             np.testing.assert_allclose(numba.messages(), torch.messages(), rtol=1e-6, atol=1e-6)
+
+
+def test_every_graph_and_setting_has_arguments_of_the_same_types() -> None:
+    """Numba compiles a loop again for a read-only array and for a whole number."""
+    empty, one = compile(FactorGraph([2, 3], [])), compile(FactorGraph([2, 2], [([0, 1], [[1.0, 2.0], [3.0, 4.0]])]))
+    assert tables_of(empty)[1].flags.writeable
+    engine = BeliefPropagation(damping=0, schedule="parallel").init(one, Task.MAP, SolveContext())
+    assert isinstance(engine, BinaryEngine)
+    assert engine.pairs.tables.flags.writeable
+    assert type(engine.settings.damping) is float
+    assert type(Reweighting(one, 4, 0, 0).damping) is float
