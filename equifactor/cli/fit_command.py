@@ -62,7 +62,7 @@ def fit(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A setting of the method (docs: Learn potentials from data); may be repeated.",
+            help="A setting of the method, which `equifactor solvers em` lists; may be repeated.",
         ),
     ] = None,
     validation: Annotated[

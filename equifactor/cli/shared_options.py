@@ -96,7 +96,7 @@ Plugins = Annotated[
         "--plugin",
         metavar="FILE",
         callback=_load_plugins,
-        help="A Python file that registers your own solvers (docs: Write a solver); may be repeated.",
+        help="A Python file that registers your own solvers by equifactor.solvers.register; may be repeated.",
     ),
 ]
 Tolerance = Annotated[
@@ -112,7 +112,7 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="ADDRESS",
-        help="Run on a Dask cluster: tcp://HOST:PORT or a scheduler file (docs: Use a cluster).",
+        help="Run on a Dask cluster: tcp://HOST:PORT, or the file that `dask scheduler --scheduler-file` writes.",
     ),
 ]
 

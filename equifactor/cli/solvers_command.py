@@ -17,7 +17,6 @@ from equifactor.cli.shared_options import Plugins, example
 from equifactor.show.text_tables import fitted
 
 if TYPE_CHECKING:
-    from equifactor.decoding.methods import DecodingMethod
     from equifactor.solving.solver import Solver
 
 EXAMPLE = example("equifactor solvers", "equifactor solvers bp", "equifactor solvers relay")
@@ -27,7 +26,7 @@ def solvers(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", autocompletion=solvers_by_name, help="Show the options of this solver or decoding method."
+            metavar="NAME", autocompletion=solvers_by_name, help="Show the options of this solver or method."
         ),
     ] = None,
     plugin: Plugins = None,
@@ -36,21 +35,14 @@ def solvers(
 
     Symmetries are the relabellings that the answers follow: of variables and factors (global), of the order of
     each factor's variables (local variable), and of the states of each variable (variable assignment). NAME may also be
-    a method of `equifactor decode`: relay, learned-memory, memory, min-sum, sum-product, bp-osd or optimal.
+    a method of `equifactor decode`: relay, learned-memory, memory, min-sum, sum-product, bp-osd or optimal. Or it is a
+    method of `equifactor fit`: counts, em, likelihood, pseudo-likelihood or max-margin.
     """
     from equifactor.solvers.learned.listed_solvers import LISTED, NATIVE
     from equifactor.solving.registry import solver_class, solver_names
 
     if name is not None:
-        from equifactor.decoding.methods import METHODS
-
-        if name.lower() in METHODS and name not in solver_names():
-            print(_describe_method(METHODS[name.lower()]))
-            return
-        try:
-            print(_describe(solver_class(name)))
-        except OptionError as error:
-            raise OptionError(f"{error}. The methods of decoding are {', '.join(sorted(METHODS))}.") from None
+        print(_described(name))
         return
     rows = []
     with_torch = find_spec("torch") is not None
@@ -78,20 +70,34 @@ def _symmetries(cls: type[Solver]) -> str:
     return ", ".join(kind for kind in KINDS if kind in cls.symmetries) or "none"
 
 
-def _describe(cls: type[Solver]) -> str:
-    """Return the docstring of the class, then one row per option."""
-    head = f"{_summary(cls)}\n\nTasks: {' '.join(cls.tasks)}\nSymmetries: {_symmetries(cls)}\n"
-    head += f"Takes: {cls.takes}\n\n" if cls.takes else "\n"
-    return head + _options(cls)
+def _described(name: str) -> str:
+    """Return the docstring of a solver or of a method of decoding or fitting, then one row per option."""
+    from equifactor.decoding.methods import METHODS
+    from equifactor.learning.fitting import fitter
+    from equifactor.solving.registry import solver_class, solver_names
+
+    found: type[Any]
+    method = name.lower()
+    if name not in solver_names() and method in METHODS:
+        found = METHODS[method]
+        facts = f'A method of decoding: equifactor decode CODE SHOTS --method "{method}(iterations=50)"\n'
+    elif name not in solver_names() and method in fitter.METHODS:
+        found = fitter.method_class(method)
+        facts = f"A method of fitting: equifactor fit MODEL DATA --method {method} --set NAME=VALUE\n"
+    else:
+        try:
+            found = solver_class(name)
+        except OptionError as error:
+            raise OptionError(
+                f"{error}. The methods of decoding are {', '.join(sorted(METHODS))}, and the methods of fitting "
+                f"are {', '.join(fitter.METHODS)}."
+            ) from None
+        takes = f"Takes: {found.takes}\n" if found.takes else ""
+        facts = f"Tasks: {' '.join(found.tasks)}\nSymmetries: {_symmetries(found)}\n{takes}"
+    return f"{_summary(found)}\n\n{facts}\n{_options(found)}"
 
 
-def _describe_method(cls: type[DecodingMethod]) -> str:
-    """Return the docstring of a decoding method, how it is used, then one row per option."""
-    use = f'equifactor decode CODE SHOTS --method "{cls.name}(iterations=50)"'
-    return f"{_summary(cls)}\n\nA method of decoding: {use}\n\n{_options(cls)}"
-
-
-def _summary(cls: type[Solver] | type[DecodingMethod]) -> str:
+def _summary(cls: type[Any]) -> str:
     """Return the name and the docstring of a class, as wide as the terminal."""
     lines = [line.removeprefix("    ") for line in (cls.__doc__ or "").strip().splitlines()]
     text = f"{cls.name}: " + "\n".join(lines)

@@ -30,6 +30,16 @@ def test_describes_decoding_methods(command) -> None:
     assert "The methods of decoding are bp-osd, learned-memory" in command("solvers", "bposd").err
 
 
+def test_describes_methods_of_fitting(command) -> None:
+    from equifactor.learning.fitting.fitter import METHODS
+
+    for name in METHODS:
+        out = command("solvers", name).out
+        assert out.startswith(f"{name}: ")
+        assert f"equifactor fit MODEL DATA --method {name} --set" in out
+    assert re.search(r"^restarts +int +0 +0 <= x +number of random starts", command("solvers", "em").out, re.MULTILINE)
+
+
 def test_the_list_of_learned_solvers_is_that_of_their_classes() -> None:
     from equifactor.cli.solvers_command import _symmetries
     from equifactor.solvers.learned.listed_solvers import LISTED

@@ -73,7 +73,7 @@ def fit(
         time_limit: in seconds. At the limit, or on Ctrl-C, the best model so far is returned with a status.
         checkpoint: a file for the progress of methods that iterate. If it exists, the run continues from it.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
-        **settings: further settings of the method, such as `prior=10`; docs/fit.md lists them.
+        **settings: further settings of the method, such as `prior=10`; `equifactor solvers em` lists them.
 
     Examples:
         >>> import equifactor as ef
