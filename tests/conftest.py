@@ -24,6 +24,7 @@ settings.load_profile("equifactor")
 WORKERS: list[dict[str, float]] = []  # The seconds of each process that runs tests.
 # Clocks run faster by this factor, so limits hold less work, as on a machine that is slower or busy with other work.
 SLOWER = float(os.environ.get("EQUIFACTOR_SLOWER", "1"))
+LONG = {"test_new_kind_kernels.py"}  # Files with a test that takes half a minute in one process.
 os.environ["EQUIFACTOR_BACKGROUND"] = "0"  # Commands leave no process behind that compiles kernels.
 
 # A shell starts what runs in its background with Ctrl-C switched off, and tests of Ctrl-C would wait forever.
@@ -66,8 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests in the same order in every worker."""
-    items.sort(key=lambda item: str(item.path))
+    """Put the tests in the same order in every worker, long ones first: at the end the others would wait for them."""
+    items.sort(key=lambda item: (item.path.name not in LONG, str(item.path)))
 
 
 @pytest.hookimpl(wrapper=True)
