@@ -182,7 +182,7 @@ def solve(
         graphs = _given(graphs, evidence)
 
     clock, label = Clock(time_limit), str(method)
-    with clock.govern(), progress_bar(progress, label, time_limit) as report:
+    with progress_bar(progress, label, time_limit) as report, clock.govern():
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
         try:
             estimates: Sequence[Estimate] = estimates_of(method, graphs, wanted, context)
