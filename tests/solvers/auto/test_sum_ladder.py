@@ -132,7 +132,7 @@ def test_seconds_count_without_a_time_limit(driven_time) -> None:
 
 
 def test_two_cores_sample_at_the_same_time(driven_time) -> None:
-    driven_time.tick = 2e-4
+    driven_time.tick = 4e-4
     model = generators.ising_strip(10, 20, seed=4)
     found = solve(model.graph, solver=f"auto(memory_limit={_TINY}, cores=2)", time_limit=1.5)
     assert found.message.count("blocks ") >= 2

@@ -163,7 +163,7 @@ def test_marginals_of_every_kind_of_factor() -> None:
         FactorGraph([3] * 3, [([0, 1], Potts(0.5)), ([1, 2], TruncatedLinear(0.4, 0.6))]),
         FactorGraph([3] * 3, [(range(3), SparseTable([[0, 1, 2], [2, 2, 2]], [1.0, -1.0], default=0.2))]),
     ]
-    for graph, got in zip(graphs, solve(graphs, "MAR", "gibbs(samples=10000)", seed=1), strict=True):
+    for graph, got in zip(graphs, solve(graphs, "MAR", "gibbs(samples=5000)", seed=1), strict=True):
         want = solve(graph, "MAR", "brute")
         assert got.status is Status.CONVERGED
         error = 5 * 0.5 / np.sqrt(got.stats["min_effective_samples"])
