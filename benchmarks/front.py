@@ -220,32 +220,42 @@ def report(rows: list[Row]) -> None:
 
 
 def draw(rows: list[Row], folder: Path) -> None:
-    """Draw one picture for each family: the solvers that are within 3 times the front somewhere, and `auto`."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
+    """Draw one picture for each family: the solvers that are within 1.2 times the front somewhere, and `auto`."""
     for name in dict.fromkeys(r["family"] for r in rows):
         own = [r for r in rows if r["family"] == name]
         limits = sorted({r["limit"] for r in own})
         of = curves(own, list(dict.fromkeys(r["graph"] for r in own)), limits)
         least = np.min([e for s, e in of.items() if not s.startswith("auto")], axis=0, initial=np.inf)
-        figure = Figure(figsize=(6.0, 3.4), layout="constrained")
-        axes = figure.subplots()
-        for solver, errors in of.items():
-            if solver.startswith("auto") or np.any(errors <= 1.2 * least):
-                style: dict[str, Any] = {"lw": 2.5, "color": "black"} if solver.startswith("auto") else {"lw": 1.2}
-                style["ls"] = "--" if solver.startswith(LEARNED) else "-"
-                label = solver.partition("(memory")[0]
-                axes.plot(limits, np.maximum(errors, _FLOOR), marker="o", ms=3, label=label, **style)
-        axes.set(xscale="log", yscale="log", xlabel="limit in CPU seconds", title=name)
-        axes.set_ylabel("relative error of the score" if FAMILIES[name].task == "MAP" else "mean KL in nats")
-        axes.minorticks_off()
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
-        slug = "-".join(re.findall(r"[a-z0-9]+", name.lower()))
-        folder.mkdir(parents=True, exist_ok=True)
-        with rc_context({"svg.fonttype": "none", "svg.hashsalt": slug}):  # Text stays text: a fifth of the size.
-            figure.savefig(folder / f"front-{slug}.svg", metadata={"Date": None})
+        near = {s: e for s, e in of.items() if s.startswith("auto") or np.any(e <= 1.2 * least)}
+        draw_family(name, limits, {solver.partition("(memory")[0]: errors for solver, errors in near.items()}, folder)
+
+
+def draw_family(name: str, limits: Sequence[float], of: dict[str, np.ndarray], folder: Path) -> None:
+    """Draw the errors of solvers at the limits; learned solvers are dashed, and `auto` is a thick line."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    from equifactor.show.canvas import legend
+    from equifactor.show.palette import styles_of
+
+    figure = Figure(figsize=(6.0, 3.4), layout="constrained")
+    axes = figure.subplots()
+    styles = styles_of(sorted(of, key=lambda solver: solver != "auto"))  # Its style is taken first.
+    for solver, errors in of.items():
+        colour, marker, _ = styles[solver]
+        axes.plot(
+            limits, np.maximum(errors, _FLOOR), color=colour, marker=marker, ms=5, label=solver,
+            lw=2.5 if solver == "auto" else 1.2, ls="--" if solver.startswith(LEARNED) else "-",
+        )  # fmt: skip
+    axes.set(xscale="log", yscale="log", xlabel="limit in CPU seconds", title=name)
+    axes.set_ylabel("relative error of the score" if FAMILIES[name].task == "MAP" else "mean KL in nats")
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    legend(axes)
+    slug = "-".join(re.findall(r"[a-z0-9]+", name.lower()))
+    folder.mkdir(parents=True, exist_ok=True)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": slug}):  # Text stays text: a fifth of the size.
+        figure.savefig(folder / f"front-{slug}.svg", metadata={"Date": None})
 
 
 def main() -> None:
