@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeGuard, TypeVar
 import numpy as np
 
 from equifactor.base.errors import OptionError, brief
-from equifactor.base.status import Task
+from equifactor.base.status import PLAIN_TASKS, Task
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,11 +32,14 @@ def is_real(value: object) -> TypeGuard[float]:
 
 
 def read_task(task: Task | str) -> Task:
-    """Return the task of this name; raise `OptionError` for anything else."""
+    """Return the task of this name; raise `OptionError` for anything else, and for MMAP, which needs a query."""
     try:
-        return Task(task)
+        found = Task(task)
     except Exception:  # the text of a foreign object may raise any error
-        raise OptionError(f"There is no task {brief(task)}. The tasks are {', '.join(Task)}.") from None
+        raise OptionError(f"There is no task {brief(task)}. The tasks are {', '.join(PLAIN_TASKS)}.") from None
+    if found not in PLAIN_TASKS:
+        raise OptionError(f"The task {found} needs a query, so it is for solve alone. Use {', '.join(PLAIN_TASKS)}.")
+    return found
 
 
 def _is_list(value: object) -> bool:

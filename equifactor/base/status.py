@@ -4,11 +4,20 @@ from enum import StrEnum
 
 
 class Task(StrEnum):
-    """What is asked for: marginals, ln Z or the best assignment."""
+    """What is asked for: marginals, ln Z, the best assignment, or the best states of some variables."""
 
     MAR = "MAR"  # the marginal distribution of every variable
     PR = "PR"  # ln Z, the logarithm of the sum of all scores
     MAP = "MAP"  # the assignment with the highest score
+    MMAP = "MMAP"  # the states of some variables with the highest sum over all others
+
+    @property
+    def maximises(self) -> bool:
+        """Whether the answer is an assignment."""
+        return self in (Task.MAP, Task.MMAP)
+
+
+PLAIN_TASKS = (Task.MAR, Task.PR, Task.MAP)  # The tasks that need nothing but a graph; MMAP has a query.
 
 
 class Status(StrEnum):

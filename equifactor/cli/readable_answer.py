@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from equifactor.base.errors import ModelError, OptionError, brief
@@ -35,8 +36,15 @@ def parse_evidence(text: str, graph: FactorGraph) -> dict[int | str, int | str]:
     return found
 
 
-def parse_query(text: str, graph: FactorGraph) -> list[int]:
-    """Return the variables in `BP,SAO2`, given by name or number, of a query or a joint distribution."""
+def parse_query(text: str, graph: FactorGraph, with_file: bool = False) -> list[int]:
+    """Return the variables in `BP,SAO2`, given by name or number, of a query or a joint distribution.
+
+    With `with_file`, the text may be the path of a UAI query file.
+    """
+    if with_file and Path(text).is_file():
+        from equifactor.formats.results import read_query
+
+        return read_query(text, graph)
     names = _items(text)
     if not names:
         raise OptionError("Expected names of variables separated by commas, such as BP,SAO2; found an empty list.")
@@ -86,12 +94,12 @@ def readable(result: Result, graph: FactorGraph, query: Sequence[int] | None = N
     rows: list[list[str]] = []
     for i in variables:
         own = [str(state) for state in s.states_of(i)]
-        if result.task is Task.MAP and result.answered:
+        if result.task.maximises and result.answered:
             rows.append([names[i], own[int(result.assignment[i])]])
         elif hasattr(result, "marginals"):
             p = result.marginals[i].tolist()
             rows += [["" if k else names[i], own[k], shown(p[k])] for k in range(len(own))]
-    titles = ["variable", "state"] if result.task is Task.MAP else ["variable", "state", "probability"]
+    titles = ["variable", "state"] if result.task.maximises else ["variable", "state", "probability"]
     return aligned([titles, *rows], right=[2], rule=True) + "\n"
 
 
@@ -102,7 +110,7 @@ def by_name(result: Result, graph: FactorGraph, query: Sequence[int]) -> dict[st
     for i in query:
         name = s.variable_names[i] if s.variable_names else str(i)
         own = [str(state) for state in s.states_of(i)]
-        if result.task is Task.MAP and result.answered:
+        if result.task.maximises and result.answered:
             found[name] = own[int(result.assignment[i])]
         elif hasattr(result, "marginals"):
             found[name] = dict(zip(own, result.marginals[i].tolist(), strict=True))

@@ -61,9 +61,9 @@ TaskName = Annotated[
     typer.Option(
         "--task",
         "-t",
-        metavar="MAR|PR|MAP",
-        autocompletion=words("MAR", "PR", "MAP"),
-        help="MAR for marginals, PR for ln Z, MAP for the most probable assignment.",
+        metavar="MAR|PR|MAP|MMAP",
+        autocompletion=words("MAR", "PR", "MAP", "MMAP"),
+        help="MAR for marginals, PR for ln Z, MAP for the most probable assignment, MMAP for that of the --query.",
     ),
 ]
 SolverSpec = Annotated[

@@ -43,11 +43,8 @@ EXAMPLE = example(
     'equifactor solve grid.uai --solver "bp(damping=0.5)" --json -o grid.jsonl',
     "equifactor solve grid.uai -e 0=1 --joint 6,7,12",
     "equifactor solve grid.uai --task MAP --k 10",
-    "equifactor solve grid.uai --task PR --count",
+    "equifactor solve grid.uai --task MMAP --query 3,7,11",
 )
-
-_CHUNK_DIGITS = 4000
-_CHUNK = 10**_CHUNK_DIGITS
 
 
 def solve(
@@ -78,7 +75,9 @@ def solve(
     query: Annotated[
         str | None,
         typer.Option(
-            metavar="NAMES", help="Only these variables, such as BP,SAO2: a table of names, or a key of --json."
+            metavar="NAMES",
+            help="Only these variables, such as BP,SAO2: a table of names, or a key of --json. With --task MMAP, the "
+            "variables to maximise over: names, or a UAI .query file.",
         ),
     ] = None,
     joint: Annotated[
@@ -91,9 +90,6 @@ def solve(
     apart: Annotated[
         int, typer.Option(metavar="D", min=1, help="With --k: each differs from all better ones in D variables.")
     ] = 1,
-    count: Annotated[
-        bool, typer.Option("--count", help="With --task PR: the number of possible assignments, with all digits.")
-    ] = False,
     strict: Strict = False,
     format: InputFormat = None,
     sample: Sample = None,
@@ -117,35 +113,32 @@ def solve(
     from equifactor.cli.readable_answer import parse_query
     from equifactor.questions.solve import parse_task
     from equifactor.questions.solve import solve as solve_graph
-    from equifactor.solvers import count_assignments
 
     options: dict[str, Any] = {
         "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
     }  # fmt: skip
-    solve_graph([], **options)  # checks the options before any file is read
-    if joint is not None and parse_task(task) is Task.MAP:
-        raise OptionError("--joint needs probabilities, but --task MAP computes one assignment. Use --task MAR.")
+    is_marginal = parse_task(task) is Task.MMAP
+    if is_marginal and query is None:
+        raise OptionError("--task MMAP needs --query, the variables to maximise over, such as --query BP,SAO2.")
+    solve_graph([], **options, query=[] if is_marginal else None)  # checks the options before any file is read
+    if joint is not None and parse_task(task).maximises:
+        raise OptionError(f"--joint needs probabilities, but --task {task} computes states. Use --task MAR.")
     if (k is not None or apart > 1) and parse_task(task) is not Task.MAP:
         raise OptionError(f"--k and --apart rank assignments, so they need --task MAP. Found --task {task}.")
-    if count and parse_task(task) is not Task.PR:
-        raise OptionError(f"--count gives the number of possible assignments, so it needs --task PR. Found {task}.")
     graphs = ModelReader(models, evidence, format, sample)
     unsolved = unanswered = False
     interrupts = Clock.interrupts
     with AnswerWriter(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
         for n, (path, graph) in enumerate(graphs):
             try:
-                asked = None if query is None else parse_query(query, graph)
+                asked = None if query is None else parse_query(query, graph, with_file=is_marginal)
                 together = None if joint is None else parse_query(joint, graph)
-                if count:
-                    digits = _digits(count_assignments(graph, time_limit=time_limit))
-                    answers.add(json.dumps({"model": path, "count": digits}) + "\n" if as_json else f"{digits}\n")
-                    solved = answered = True
-                elif k is not None:
+                if k is not None:
                     ranking = _ranking(graph, k, apart, options, len(graphs) == 1)
                     solved, answered = _give_ranking(ranking, path, answers, asked, as_json)
                 else:
-                    result = solve_graph(graph, **options, progress=len(graphs) == 1)
+                    over = asked if is_marginal else None
+                    result = solve_graph(graph, **options, query=over, progress=len(graphs) == 1)
                     found = None if together is None else _joint(result, together, path)
                     if as_json:
                         answer = _as_json(result, path, asked, found)
@@ -171,15 +164,6 @@ def solve(
     graphs.exit_if_failed()
     if unanswered or (strict and unsolved):
         raise typer.Exit(Exit.UNSOLVED)
-
-
-def _digits(number: int) -> str:
-    """Return all digits of a number; Python converts at most 4,300 digits at once."""
-    parts = []
-    while number >= _CHUNK:
-        number, rest = divmod(number, _CHUNK)
-        parts.append(f"{rest:0{_CHUNK_DIGITS}d}")
-    return "".join((str(number), *reversed(parts)))
 
 
 def _ranking(graph: FactorGraph, k: int, apart: int, options: dict[str, Any], progress: bool) -> Ranking:
@@ -241,11 +225,13 @@ def _as_json(result: Result, path: str, query: list[int] | None, joint: Joint | 
 def _as_text(result: Result, query: list[int] | None, answers: AnswerWriter) -> str:
     """Return the answer in the format of the UAI competitions or as a table of names; empty without an answer."""
     from equifactor.cli.readable_answer import readable
-    from equifactor.formats.results import format_map, format_mar, format_pr
+    from equifactor.formats.results import format_map, format_mar, format_mmap, format_pr
 
     graph = result.graph
     if not result.answered:
         return ""
+    if result.task is Task.MMAP and query is not None and not _to_terminal(answers):
+        return format_mmap(result.assignment, query)
     has_table = result.task is Task.PR or graph.structure.variable_names is not None
     if query is not None or (_to_terminal(answers) and has_table):
         return readable(result, graph, query)

@@ -3,6 +3,7 @@
 PR       log10 of the partition function; `-inf` if it is zero
 MAR      number of variables, then for each variable its number of states and their probabilities
 MPE      number of variables, then the state of each variable; some competitions write MAP
+MMAP     number of query variables, then the number and the state of each of them
 
 Older files have the number of samples (1) before the answer. Files with several answers separate them by the word
 -BEGIN-, and the last answer counts. Both forms are read; neither is written.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from equifactor.base.typing import IntArray
+    from equifactor.graph.factor_graph import FactorGraph
 
 _LN_10 = math.log(10.0)  # Result files hold logarithms of base 10.
 # The largest difference between 1 and the sum of the probabilities of a variable: published answers have few digits.
@@ -56,6 +58,13 @@ def format_map(assignment: ArrayLike, word: Literal["MPE", "MAP"] = "MPE") -> st
     """Return the text of a MAP or MPE result: the most probable assignment [V]."""
     states = np.asarray(assignment, np.int64).tolist()
     return f"{word}\n{' '.join(map(str, [len(states), *states]))}\n"
+
+
+def format_mmap(assignment: ArrayLike, query: Sequence[int]) -> str:
+    """Return the text of an MMAP result: the states of the query variables in an assignment [V]."""
+    states = np.asarray(assignment, np.int64)
+    pairs = [f"{i} {states[i]}" for i in query]
+    return f"MMAP\n{' '.join([str(len(pairs)), *pairs])}\n"
 
 
 def write_pr(log_z: float, path: PathLike) -> None:
@@ -145,3 +154,17 @@ def _is_mar(tokens: list[bytes]) -> bool:
             return False
         at += 1 + card
     return at == len(tokens)
+
+
+def read_query(path: PathLike, graph: FactorGraph) -> list[int]:
+    """Read a UAI query file: the number of query variables of an MMAP task, then the variables."""
+    words = read_bytes(path).split()
+    if not words or not all(word.isdigit() for word in words) or int(words[0]) != len(words) - 1:
+        raise FormatError(
+            f"{label(path)}: expected the number of query variables and then each variable, as whole numbers. "
+            "Write one number before the list, such as 2 0 5."
+        )
+    found = [int(word) for word in words[1:]]
+    if len(set(found)) < len(found):
+        raise FormatError(f"{label(path)}: a query variable is named twice. Name it once.")
+    return [graph.variable(i) for i in found]

@@ -57,7 +57,9 @@ class HasAnswers:
     def answered(self) -> bool:
         """Whether the task has an answer, of any quality."""
         own: dict[str, Any] = vars(self)
-        return any(own.get(name) is not None for name, (_, task) in _ANSWERS.items() if task is own["task"])
+        asked = Task.MAP if own["task"] is Task.MMAP else own["task"]
+        name = {Task.MMAP: "assignment"}.get(own["task"])
+        return any(own.get(n) is not None for n, (_, task) in _ANSWERS.items() if task is asked and name in (None, n))
 
     @property
     def unanswered(self) -> str:
@@ -75,6 +77,7 @@ class HasAnswers:
 def _reason(result: Any, name: str) -> str:
     """Return the sentences that say why a result lacks an answer and how to get it."""
     label, wanted = _ANSWERS[name]
+    wanted = Task.MMAP if wanted is Task.MAP and result.task is Task.MMAP else wanted
     if result.task is not wanted and not (result.task is Task.MAR and wanted is Task.PR):
         asked = "was for" if result.unanswered else "answered"
         return f'This run {asked} {result.task}, so it has no {label}. Ask for task="{wanted}".'

@@ -67,8 +67,8 @@ def numbered_joint(result: Result, numbers: list[int], time_limit: float = TIME_
 
 def check_distribution(result: Result, what: str) -> None:
     """Raise `MissingAnswerError` if a result has no probabilities."""
-    if result.task is Task.MAP:
-        raise MissingAnswerError(f"A MAP result has one assignment and no {what}. Solve with task MAR.")
+    if result.task.maximises:
+        raise MissingAnswerError(f"A {result.task} result has one assignment and no {what}. Solve with task MAR.")
     if not result.answered:
         raise MissingAnswerError(f"This result has no {what}. {result.message or result.status.advice}")
 

@@ -26,8 +26,7 @@ def frame_of(result: Result) -> DataFrame:
     s = result.graph.structure
     names = s.variable_names or range(s.num_vars)
     if hasattr(result, "assignment"):
-        chosen = [s.states_of(i)[x] for i, x in enumerate(result.assignment.tolist())]
-        return data_frame({"variable": list(names), "state": chosen})
+        return data_frame({"variable": list(result.states), "state": list(result.states.values())})
     counts = np.diff(result.marginals.ptr).tolist()
     columns: dict[str, Any] = {
         "variable": [name for name, d in zip(names, counts, strict=True) for _ in range(d)],

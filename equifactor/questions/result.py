@@ -101,10 +101,11 @@ class Result(HasAnswers, Estimate):
 
     @property
     def states(self) -> dict[int | str, int | str]:
-        """The assignment: the state of every variable, by name or, without names, by number."""
+        """The assignment: the state of every variable, by name or, without names, by number; for MMAP of the query."""
         names: Sequence[int | str] = self.graph.structure.variable_names or range(self.graph.num_vars)
         of = self.graph.structure.states_of
-        return {name: of(i)[x] for i, (name, x) in enumerate(zip(names, self.assignment.tolist(), strict=True))}
+        states = enumerate(zip(names, self.assignment.tolist(), strict=True))
+        return {name: of(i)[x] for i, (name, x) in states if x >= 0}
 
     def joint(self, *variables: int | str, time_limit: float = 60.0) -> Joint:
         """Return the joint distribution of a few variables, with named axes.

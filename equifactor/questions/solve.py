@@ -34,12 +34,18 @@ from equifactor.solving.running import estimates_of, without_kernels
 from equifactor.solving.solver import SolveContext, Solver
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import IntArray
     from equifactor.graph.reading.inputs import Evidence, Variable
     from equifactor.questions.frames import DataFrame
     from equifactor.questions.many_results import ManyResults
 
-_ARGUMENTS = ("evidence", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
-_ASKED = {Task.MAR: "marginals", Task.PR: "ln Z", Task.MAP: "the most probable assignment"}
+_ARGUMENTS = ("evidence", "query", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
+_ASKED = {
+    Task.MAR: "marginals",
+    Task.PR: "ln Z",
+    Task.MAP: "the most probable assignment",
+    Task.MMAP: "the most probable states of the query variables",
+}
 _NO_MEMORY = "The solver needs more memory than this machine has. Use another solver or a smaller model."
 _NO_ANSWER = {
     Status.TIME_LIMIT: "Time ran out before the solver found {}. Raise the time limit or use another solver.",
@@ -57,6 +63,7 @@ def solve(
     solver: str | Solver = ...,
     *,
     evidence: Evidence | None = ...,
+    query: Sequence[Variable] | None = ...,
     time_limit: float | None = ...,
     seed: int = ...,
     device: str = ...,
@@ -88,6 +95,7 @@ def solve(
     solver: str | Solver = ...,
     *,
     evidence: Evidence | Sequence[Evidence | None] | None = ...,
+    query: Sequence[Variable] | None = ...,
     time_limit: float | None = ...,
     seed: int = ...,
     device: str = ...,
@@ -102,6 +110,7 @@ def solve(
     solver: str | Solver = "auto",
     *,
     evidence: Any = None,
+    query: Sequence[Variable] | None = None,
     targets: Sequence[Variable] | None = None,
     time_limit: float | None = None,
     seed: int = 0,
@@ -111,16 +120,17 @@ def solve(
     progress: Progress | bool = False,
     **settings: Any,
 ) -> Result | ManyResults | list[Result]:
-    """Return marginals (MAR), ln Z (PR) or the most probable assignment (MAP) of a factor graph.
+    """Return marginals (MAR), ln Z (PR), the most probable assignment (MAP) or marginal MAP (MMAP) of a factor graph.
 
     Args:
         graph: one graph, or a list of graphs, which are solved as one batch.
-        task: "MAR", "PR" or "MAP".
+        task: "MAR", "PR", "MAP", or "MMAP", the most probable states of the `query` variables.
         solver: text such as `"bp(damping=0.5)"`, or a solver object; `equifactor solvers` lists them.
         evidence: a mapping from variable to state, or to one weight per state for soft evidence, as
             `FactorGraph.condition` reads it. For many questions on one graph: a list of such mappings, a pandas frame
             with a column per variable (a missing value leaves the variable free), or whole numbers [B, V] (-1 leaves
             it free). For a list of graphs: one mapping for all graphs, or a list with a mapping or None for each.
+        query: for MMAP, the variables to maximise over, by name or number. All others are summed out.
         targets: with many sets of evidence, the variables to answer for, by name or number; by default all of them.
         time_limit: seconds for the whole call; at the deadline the best answer so far has status `time-limit`.
         seed: for solvers that draw random numbers.
@@ -166,7 +176,15 @@ def solve(
     how = SolveSettings(method, seed, device, dtype, time_limit)
     if isinstance(evidence, Samples):
         evidence = evidence.states
+    if (query is not None) != (wanted is Task.MMAP):
+        raise OptionError(
+            "MMAP needs query=[..], the variables to maximise over."
+            if query is None
+            else f"query= goes with the task MMAP, found {wanted}."
+        )
     if isinstance(graph, FactorGraph) and _is_many(evidence):
+        if wanted is Task.MMAP:
+            raise OptionError("MMAP takes one set of evidence at a time. Call solve once for each set.")
         from equifactor.questions.many_answers import solve_sets
 
         many = solve_sets(graph, evidence, targets, wanted, how, progress)
@@ -182,17 +200,20 @@ def solve(
         graphs = _given(graphs, evidence)
 
     clock, label = Clock(time_limit), str(method)
-    with progress_bar(progress, label, time_limit) as report, clock.govern():
-        context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report)
+    with clock.govern(), progress_bar(progress, label, time_limit) as report:
+        asked = None if query is None else query_of(graphs, query)
+        context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report, query=asked)
         try:
             estimates: Sequence[Estimate] = estimates_of(method, graphs, wanted, context)
         except MemoryError:
             estimates = [Estimate(status=Status.TOO_LARGE, message=_NO_MEMORY) for _ in graphs]
         except NotCompiledError as error:  # before the solver began
             estimates = [without_kernels(error, context) for _ in graphs]
-        if wanted is not Task.MAP:
+        if not wanted.maximises:
             with contextlib.suppress(NotCompiledError):  # The answers stand, without what is known of possibility.
                 estimates = with_possibility(estimates, graphs, clock)
+    if asked is not None:
+        estimates = [_of_query(estimate, g, asked) for estimate, g in zip(estimates, graphs, strict=True)]
     share = clock.seconds / max(1, len(graphs))
     if clock.compiling > 0.0:
         if isinstance(estimates, LazyEstimates):
@@ -210,6 +231,29 @@ def solve(
             if not result.status.solved:
                 raise SolveError(f"{result.graph.name or 'graph'}: {result.message or result.status.advice}")
     return results[0] if isinstance(graph, FactorGraph) else results
+
+
+def query_of(graphs: Sequence[FactorGraph], query: Sequence[Variable]) -> IntArray:
+    """Return the numbers of the variables of a query, which must be the same in all graphs."""
+    if isinstance(query, (str, bytes)) or not isinstance(query, Iterable):
+        raise OptionError(f"query must be a list of variables, such as query=['rain'], found {brief(query)}.")
+    names = list(query)
+    rows = [[graph.variable(v) for v in names] for graph in graphs]
+    found = rows[0] if rows else []
+    if any(row != found for row in rows):
+        raise OptionError("The query has other variable numbers in another graph. Solve the graphs one by one.")
+    if len(set(found)) < len(found):
+        raise OptionError("The query names a variable twice. Name it once.")
+    return np.array(found, np.int64)
+
+
+def _of_query(estimate: Estimate, graph: FactorGraph, query: IntArray) -> Estimate:
+    """Return the estimate with states of the query and of observed variables alone, -1 for all others."""
+    if estimate.assignment is None:
+        return estimate
+    states = np.full(graph.num_vars, -1) if graph.observed is None else graph.observed.copy()
+    states[query] = estimate.assignment[query]
+    return replace(estimate, assignment=states)
 
 
 def _is_many(evidence: object) -> bool:
@@ -254,7 +298,11 @@ def _is_solver(text: object) -> bool:
 
 def _results(estimates: Sequence[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:
     """Return a result for each estimate, with its graph, its score and the fields that all of them share."""
-    found = [(g, e.assignment) for g, e in zip(graphs, estimates, strict=True) if e.assignment is not None]
+    found = (
+        []
+        if task is Task.MMAP
+        else [(g, e.assignment) for g, e in zip(graphs, estimates, strict=True) if e.assignment is not None]
+    )
     scores = iter(batch_log_scores(*zip(*found, strict=True)) if found else ())
     results = []
     for estimate, graph in zip(estimates, graphs, strict=True):
@@ -264,7 +312,7 @@ def _results(estimates: Sequence[Estimate], graphs: list[FactorGraph], *, task: 
         ):
             if fields.get(name) is not None:
                 fields[name] = Marginals(fields[name].values, fields[name].ptr, graph.structure)
-        if estimate.assignment is not None:
+        if estimate.assignment is not None and task is not Task.MMAP:
             score = fields["log_score"] = next(scores)
             if task is Task.MAP and score == -math.inf:
                 fields["message"] = f"{estimate.message} {_NO_SUPPORT}".strip()

@@ -27,8 +27,9 @@ class Estimate:
     marginal_errors: Marginals | None = None  # which a learned solver predicts to be exceeded in 10 % of the variables
     log_z: float | None = None
     log_z_error: float | None = None  # the standard error of ln Z, if a sampler made or judged it
-    assignment: IntArray | None = None  # [V] the state of each variable, observed ones included
-    lower_bound: float | None = None  # a bound on ln Z, or for MAP on the best log score
+    assignment: IntArray | None = None  # [V] states, observed ones included; for MMAP -1 where summed out
+    log_score: float | None = None  # for MMAP, the log of the sum at the assignment; None if it is not known exactly
+    lower_bound: float | None = None  # a bound on ln Z, or for MAP and MMAP on the best log score
     upper_bound: float | None = None
     iterations: int | None = None
     stats: dict[str, Any] = field(default_factory=dict)  # further facts that are specific to the solver

@@ -14,7 +14,7 @@ from equifactor.base.errors import OptionError
 from equifactor.base.options import check_options, format_method, option
 from equifactor.base.run_context import Progress as Progress
 from equifactor.base.run_context import RunContext
-from equifactor.base.status import Status, Task
+from equifactor.base.status import PLAIN_TASKS, Status, Task
 from equifactor.graph.kinds import has_kernels
 from equifactor.solving.estimate import Estimate
 
@@ -35,6 +35,7 @@ class SolveContext(RunContext):
 
     device: str = "cpu"
     dtype: Literal["float32", "float64"] = "float64"
+    query: IntArray | None = None  # for MMAP, the variables to maximise over; the others are summed out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,8 @@ class Solver(ABC):
     """A method with its settings. Subclasses are frozen dataclasses whose fields are made by `option`."""
 
     name: ClassVar[str] = "unregistered"
-    tasks: ClassVar[tuple[Task, ...]] = (Task.MAR, Task.PR, Task.MAP)
+    tasks: ClassVar[tuple[Task, ...]] = PLAIN_TASKS
+    maximises_query: ClassVar[bool] = False  # Whether it does MMAP too, for the variables of `SolveContext.query`.
     symmetries: ClassVar[frozenset[Symmetry]] = ALL_SYMMETRIES  # Those that the answers respect, except for ties.
     exact_on: ClassVar[Literal["all", "trees", "none"]] = "none"  # The graphs on which solved answers are exact.
     any_kind: ClassVar[bool] = False  # Whether it takes structured factors as they are; see `takes_kinds_of`.
@@ -81,8 +83,9 @@ class Solver(ABC):
 
     def check_task(self, task: Task) -> None:
         """Raise `OptionError` if the solver cannot do the task."""
-        if task not in self.tasks:
-            raise OptionError(f"{self.name} cannot do {task}. It does {', '.join(self.tasks)}.")
+        if task not in self.tasks and not (task is Task.MMAP and self.maximises_query):
+            other = " brute, exact and auto do MMAP." if task is Task.MMAP else ""
+            raise OptionError(f"{self.name} cannot do {task}. It does {', '.join(self.tasks)}.{other}")
 
     def possible_tasks(self) -> list[Task]:
         """Return the tasks that it can do with its settings: a model file has weights for one or two tasks."""

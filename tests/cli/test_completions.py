@@ -40,8 +40,8 @@ def test_options(tab) -> None:
 
 
 def test_values(tab) -> None:
-    assert tab("solve --task M") == ["MAR", "MAP"]
-    assert tab("solve --task m") == ["mar", "map"]
+    assert tab("solve --task M") == ["MAR", "MAP", "MMAP"]
+    assert tab("solve --task m") == ["mar", "map", "mmap"]
     assert tab("solve --solver lo") == ["local-search", "loop-bp"]
     assert tab("evaluate --solver exa") == ["exact"]
     assert tab("solvers mea") == ["meanfield"]

@@ -55,20 +55,6 @@ def test_pr_is_in_log10_and_map_is_an_assignment(command, grid: FactorGraph, tmp
     assert grid.log_score(read_map(tmp_path / "answer.MAP")) == pytest.approx(solve(grid, "MAP", "brute").log_score)
 
 
-def test_counts_have_all_digits(command, tmp_path: Path) -> None:
-    (tmp_path / "a.cnf").write_text("p cnf 20000 1\n1 2 0\n")
-    ran = command("solve", "a.cnf", "--task", "PR", "--count")
-    assert (ran.status, len(ran.out.strip())) == (0, 6021)
-    number = 0
-    for place in range(0, len(ran.out.strip()), 4000):
-        part = ran.out.strip()[place : place + 4000]
-        number = number * 10 ** len(part) + int(part)
-    assert number == 3 * 2**19998
-    (tmp_path / "b.cnf").write_text("p cnf 2 2\n1 2 0\n-1 0\n")
-    assert json.loads(command("solve", "b.cnf", "--task", "PR", "--count", "--json").out)["count"] == "1"
-    assert command("solve", "b.cnf", "--count").status == 2
-
-
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
 def test_json_has_every_key_and_only_finite_numbers(command, grid: FactorGraph, task: str) -> None:
     ran = command("solve", "grid.uai", "--json", "--task", task, "--solver", "exact")
@@ -337,3 +323,16 @@ def test_k_best_are_a_table_or_json(command, grid: FactorGraph) -> None:
     refused = command("solve", "grid.uai", "--k", "2")
     assert (refused.status, refused.out) == (2, "")
     assert "they need --task MAP" in refused.err
+
+
+def test_marginal_map_takes_names_or_a_query_file(command, grid: FactorGraph, tmp_path: Path) -> None:
+    (tmp_path / "grid.query").write_text("2 3 5\n")
+    by_file = command("solve", "grid.uai", "--task", "MMAP", "--query", "grid.query")
+    assert by_file.out == command("solve", "grid.uai", "--task", "MMAP", "--query", "3,5").out
+    assert by_file.out.split()[:3] == ["MMAP", "2", "3"]
+    row = json.loads(command("solve", "grid.uai", "--task", "MMAP", "--query", "3,5", "--json").out)
+    assert (row["status"], set(row["query"])) == ("optimal", {"3", "5"})
+    assert sum(x >= 0 for x in row["assignment"]) == 2
+    refused = command("solve", "grid.uai", "--task", "MMAP")
+    assert (refused.status, refused.out) == (2, "")
+    assert "needs --query" in refused.err

@@ -73,6 +73,7 @@ class Auto(Solver):
     """
 
     any_kind = True
+    maximises_query = True
     exact_on = "trees"  # On other graphs the limits decide whether it chooses exact.
     symmetries = frozenset()  # Search and dual bounds follow the order of the model.
 
@@ -83,6 +84,8 @@ class Auto(Solver):
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Plan once for neighbours that share a structure. Graphs that exact refuses go to the other solvers."""
+        if task is Task.MMAP:
+            return [self._best_of_query(graph, context) for graph in graphs]
         answers: list[Estimate] = []
         rest: list[int] = []  # The graphs for the other solvers; `answers` has placeholders for them.
         reasons: list[Refusal] = []
@@ -113,6 +116,13 @@ class Auto(Solver):
             for n, estimate in zip(rest, sums, strict=True):
                 answers[n] = estimate
         return answers
+
+    def _best_of_query(self, graph: FactorGraph, context: SolveContext) -> Estimate:
+        from equifactor.solvers.auto.query_portfolio import best_of_query
+
+        if graph.num_joint_states <= _FEW_STATES:
+            return BruteForce().run_one(graph, Task.MMAP, context)
+        return best_of_query(graph, self, context)
 
     def _exact(
         self,
@@ -229,8 +239,7 @@ class Auto(Solver):
 
         Other graphs are not looked at: their sampler finds possible assignments by itself.
         """
-        from equifactor.graph.possible_states import zeros_alone
-        from equifactor.solvers.auto.possibility import has_hard_structure
+        from equifactor.solvers.auto.possibility import has_hard_structure, zeros_alone
 
         if context.clock.stopped or not has_hard_structure(graph):
             return None, -math.inf

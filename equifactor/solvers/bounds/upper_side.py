@@ -68,9 +68,14 @@ class UpperSide:
         iterations: most iterations at all sizes together.
         seed: the seed of the orders.
         budget: the time, and the memory of tables.
+        total: [V] see `WeightedBound`; None for a bound on ln Z.
     """
 
-    def __init__(self, graph: FactorGraph, most_bits: float, iterations: int, seed: int, budget: Budget) -> None:
+    def __init__(
+        self, graph: FactorGraph, most_bits: float, iterations: int, seed: int, budget: Budget,
+        total: FloatArray | None = None,
+    ) -> None:  # fmt: skip
+        self._total = total
         s = self._structure = graph.structure
         self._graph = graph
         constants = graph.log_phi[s.table_ptr[:-1][s.arity == 0]]
@@ -174,7 +179,8 @@ class UpperSide:
         if not budget.worth_starting(work, share, entries * _ENTRY_BYTES + messages * _MESSAGE_BYTES):
             return None
         part = partition(self._structure, scopes, layers, clock)
-        bound = WeightedBound(part, self._graph.log_phi, len(layers))
+        total = None if self._total is None else self._total[np.argsort(scopes.place)]
+        bound = WeightedBound(part, self._graph.log_phi, len(layers), total)
         return _Run(name, scopes, Descent(bound, self._trees.shifts(scopes, part), budget.memory), bits)
 
     def _iterate(self, run: _Run, count: int, clock: Clock) -> Steps[float]:

@@ -21,14 +21,23 @@ _OVERHEAD = 100.0  # Entries that take as long as the fixed cost of a cluster. H
 
 
 class WeightedBound:
-    """An upper bound on ln Z at any shifts and weights, and its gradient."""
+    """An upper bound on ln Z at any shifts and weights, and its gradient.
 
-    def __init__(self, part: Partition, log_phi: FloatArray, layers: int = 1) -> None:
+    Args:
+        part: the clusters.
+        log_phi: [T] the log tables.
+        layers: the number of layers, for the description.
+        total: [V] the sum of the weights of the copies of each variable, in the order of elimination; 1 if None. With a
+            small number for some variables, the bound holds for the maximum over them and the sum over all others.
+    """
+
+    def __init__(self, part: Partition, log_phi: FloatArray, layers: int = 1, total: FloatArray | None = None) -> None:
         from equifactor.kernels.jit import plain
         from equifactor.solvers.bounds.mini_bucket_kernels import HARD, LARGEST_BLOCK, Passing
 
         self.part = part
-        self.layers = layers  # the number of layers, for the description
+        self.layers = layers
+        self._total = np.ones(len(part.share)) if total is None else total[part.bucket_of]
         b = part.buckets
         count = len(b.dim)
         messages, shifts = part.first_shift - part.first_message, part.num_shifts
@@ -38,7 +47,7 @@ class WeightedBound:
         most = int(np.diff(b.in_ptr).max(initial=1))
         self.state = Passing(
             values=values, grad=np.zeros(messages + 2 * shifts), p=np.empty(part.entries, np.float32),
-            entropy=np.empty(messages, np.float32), weight=1.0 / part.share, mean_entropy=np.zeros(count),
+            entropy=np.empty(messages, np.float32), weight=self._total / part.share, mean_entropy=np.zeros(count),
             belief=np.zeros((count, widest)), off=np.zeros(count), size=np.zeros(count),
             block=np.empty(max(LARGEST_BLOCK, widest)), rows=np.empty((3, LARGEST_BLOCK)),
             offsets=np.empty((most, LARGEST_BLOCK), np.int64),
@@ -92,7 +101,7 @@ class WeightedBound:
         part = self.part
         first = part.first_shift - part.first_message
         got, given = self.state.grad[first : first + part.num_shifts], self.state.grad[first + part.num_shifts :]
-        mean = np.add.reduceat(self.weight * self.state.mean_entropy, self._bucket_start)
+        mean = np.add.reduceat(self.weight / self._total * self.state.mean_entropy, self._bucket_start)
         more = self.state.mean_entropy - np.repeat(mean, part.share[self._bucket_start])
         return np.concatenate((got - given, self.weight * more))
 
@@ -113,15 +122,16 @@ class WeightedBound:
 
     def beliefs(self) -> FloatArray:
         """Return [V, widest] state probabilities of the variables in order, as means over clusters, after `down`."""
-        share = self.weight[:, None] * self.state.belief
+        share = (self.weight / self._total)[:, None] * self.state.belief
         return np.add.reduceat(share, self._bucket_start, axis=0)
 
     def set_weight(self, weight: FloatArray) -> None:
-        """Set positive weights [C], scaled to a sum of at least one in each bucket, as a bound requires."""
+        """Set positive weights [C], scaled to a sum of at least `total` in each bucket, as a bound requires."""
         total = np.add.reduceat(weight, self._bucket_start)
         per = self.part.share[self._bucket_start]
-        scaled = weight / np.repeat(total, per)
-        self.weight[:] = np.where(self.part.share > 1, scaled * (1.0 + 1e-15 * (2 + self.part.share)), 1.0)
+        scaled = self._total * weight / np.repeat(total, per)
+        one = self._total
+        self.weight[:] = np.where(self.part.share > 1, scaled * (1.0 + 1e-15 * (2 + self.part.share)), one)
 
 
 def work_of(entries: float, clusters: int) -> float:

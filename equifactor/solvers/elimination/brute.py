@@ -16,7 +16,7 @@ from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import FloatArray
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph
 
 
@@ -30,6 +30,7 @@ class BruteForce(GraphSolver):
 
     exact_on = "all"
     any_kind = True
+    maximises_query = True
 
     limit: int = option(2**22, "most joint states", low=1, high=2**28)
 
@@ -55,6 +56,9 @@ class BruteForce(GraphSolver):
                 status=Status.OPTIMAL, assignment=assignment, lower_bound=float(top), upper_bound=float(top)
             )
         weight = np.exp(joint - top)
+        if task is Task.MMAP:
+            assert context.query is not None
+            return _best_of_query(graph, weight, float(top), context.query)
         total = weight.sum()
         log_z = float(top + np.log(total))
         axes = range(joint.ndim)
@@ -78,6 +82,18 @@ class BruteForce(GraphSolver):
             table = graph.log_table(a).transpose(np.argsort(axes))
             joint += table.reshape([d if n in axes else 1 for n, d in enumerate(joint.shape)])
         return joint
+
+
+def _best_of_query(graph: FactorGraph, weight: FloatArray, top: float, query: IntArray) -> Estimate:
+    """Return the marginal MAP from the weights of all joint states of the free variables, relative to exp(top)."""
+    free = graph.free_vars
+    asked = np.isin(free, query)
+    sums = weight.sum(axis=tuple(np.flatnonzero(~asked).tolist()))
+    best = np.unravel_index(int(np.argmax(sums)), sums.shape)
+    states = np.full(graph.num_vars, -1) if graph.observed is None else graph.observed.copy()
+    states[free[asked]] = best
+    score = top + float(np.log(sums[best]))
+    return Estimate(status=Status.OPTIMAL, assignment=states, log_score=score, lower_bound=score, upper_bound=score)
 
 
 def _power(n: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, planning_work
+from equifactor.base.budget import ACCEPTED_OVERRUN, FLOAT_BYTES, Budget, planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.repeated_graph import share_structure
@@ -22,6 +22,7 @@ from equifactor.solvers.elimination.exact_batch import (
     same_structure,
 )
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solvers.elimination.marginal_map import query_problem
 from equifactor.solvers.elimination.orders import NoOrder, Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
@@ -44,6 +45,7 @@ class Exact(GraphSolver):
 
     exact_on = "all"
     finds_zeros = True
+    maximises_query = True
 
     memory_limit: float = option(4.0, "GiB of tables", low=0.0)
     tries: int = option(256, "most elimination orders to try", low=1)
@@ -64,7 +66,27 @@ class Exact(GraphSolver):
         """Plan, check the cost, run; connected components become separate roots."""
         if context.clock.stopped:
             return Estimate(status=context.clock.status or Status.TIME_LIMIT)
+        if task is Task.MMAP:
+            return self._constrained(graph, context)
         return self.run_plan(graph, self.plan(graph, task, context), task, context)
+
+    def _constrained(self, graph: FactorGraph, context: SolveContext) -> Estimate:
+        """Return the marginal MAP by elimination of all sums, and then of the query variables."""
+        assert context.query is not None
+        most_bits = math.log2(max(1.0, self.memory_limit * 2**30 / FLOAT_BYTES))
+        found = query_problem(graph, context.query, most_bits, context.clock)
+        if found is None:
+            return Estimate(status=context.clock.status or Status.TIME_LIMIT)
+        if isinstance(found, bool):
+            return impossible()
+        if not found.is_map:
+            return Estimate(
+                status=Status.TOO_LARGE, stats=dict(found.stats),
+                message=f"Sums over {int((~found.is_query).sum()):,} variables before the maxima exceed the limit of "
+                f"{self.memory_limit:g} GiB. Raise memory_limit or use auto.",
+            )  # fmt: skip
+        best = self.run_one(found.graph, Task.MAP, context)
+        return best if best.assignment is None else found.estimate(best)
 
     def plan(self, graph: FactorGraph, task: Task, context: SolveContext) -> Plan:
         """Return the plan that `run_one` makes, to look at before a run."""
@@ -99,6 +121,8 @@ class Exact(GraphSolver):
         return _stopped(steps, context) if sums is None else _sums(reduced, steps, sums)
 
     def _run_group(self, group: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
+        if task is Task.MMAP:
+            return [self.run_one(graph, task, context) for graph in group]
         steps = (
             plan_structure(group[0], self.memory_limit, task) if len(group) > 1 and not context.clock.stopped else None
         )

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 # Bytes that stay in memory for each message entry: the entry for MAR, nothing for PR, the best state for MAP.
-_KEPT_BYTES = {Task.MAR: FLOAT_BYTES, Task.PR: 0, Task.MAP: 1}
-_SECONDS_PER_ENTRY = {Task.MAR: Seconds.UP_AND_DOWN, Task.PR: Seconds.UP, Task.MAP: Seconds.UP_MAX}
+_KEPT_BYTES = {Task.MAR: FLOAT_BYTES, Task.PR: 0, Task.MAP: 1, Task.MMAP: 1}
+_SECONDS_PER_ENTRY = {
+    Task.MAR: Seconds.UP_AND_DOWN, Task.PR: Seconds.UP, Task.MAP: Seconds.UP_MAX, Task.MMAP: Seconds.UP_MAX
+}  # fmt: skip
 # Seconds of plain Python for an order that needs no kernels: about 3,000 variables of a grid. Chosen by hand.
 _FIRST_SECONDS = 0.2
 _ORDERS_FASTER = 0.05  # The time of the kernels for one elimination order, as a share of the time in plain Python.
