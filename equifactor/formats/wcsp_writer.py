@@ -111,9 +111,11 @@ def default_scale(costs: FloatArray, total: float) -> float:
     if largest == 0:
         return 1.0
     most = DIGITS - 1 - math.floor(math.log10(largest))
-    for k in range(min(max(0, most), 12) + 1):
+    for k in range(13):
+        if max(largest, total / 2**9) * 10.0**k >= 2**50:  # Beyond 2^50, any float is close to a whole number.
+            break
         scaled = costs * 10.0**k
-        if largest * 10.0**k < 2**53 and np.array_equal(np.rint(scaled), scaled):
+        if np.array_equal(np.rint(scaled), scaled):
             return 10.0**k
     room = math.floor(math.log10(MAX_COST / 2 / max(total, 1.0)))
     return 10.0 ** min(max(most, min(_DECIMALS, room)), 300)

@@ -103,12 +103,12 @@ def test_what_is_written(tmp_path):
     )
     write_cfn(g, tmp_path / "a.cfn")
     assert (tmp_path / "a.cfn").read_text() == (
-        '{ "problem": { "name": "model", "mustbe": "<4.000000" },\n'
+        '{ "problem": { "name": "model", "mustbe": "<4.0000000" },\n'
         '  "variables": {\n    "rain": ["no", "yes"],\n    "level_mm": ["x5", "x5_2"]\n  },\n'
         '#equifactor ["level_mm", "level mm", ["<5", "5"]]\n'
         '  "functions": {\n'
         '    "f0": { "scope": ["rain"], "costs": [0.25, -0.0000001] },\n'
-        '    "f1": { "scope": ["rain", "level_mm"], "costs": [0.0, 1.5, 4.000000, 2.0] }\n  }\n}\n'
+        '    "f1": { "scope": ["rain", "level_mm"], "costs": [0.0, 1.5, 4.0000000, 2.0] }\n  }\n}\n'
     )
     assert read_cfn(tmp_path / "a.cfn") == g.renamed("a")
 

@@ -208,3 +208,9 @@ def test_toulbar2_finds_the_same_optimum(tmp_path, seed):
     constant = float(name.partition(":constant=")[2] or 0)
     scale = float(name.partition(":scale=")[2].partition(":")[0])
     assert constant - cost / scale == pytest.approx(scores.max(), abs=1e-9)
+
+
+def test_a_scale_that_makes_small_costs_integers_is_found_beside_large_costs(tmp_path: Path) -> None:
+    graph = FactorGraph([2, 2], [([0], [0.0, -1e3]), ([1], [0.0, -2e-6])], log=True)
+    write_wcsp(graph, tmp_path / "a.wcsp")
+    assert read_wcsp(tmp_path / "a.wcsp").log_phi.tolist() == [0.0, -1e3, 0.0, -2e-6]
