@@ -74,6 +74,7 @@ class Seconds:
     FIELD_BUILD: Final = 3e-6  # For a table entry of the factors around a block, to prepare a block of a lower bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
     NETWORK_STATE: Final = 3e-6  # For an edge state, in all steps of `fe-net` together, on a CPU.
+    NETWORK_ENTRY: Final = 2e-7  # For a table entry, to start a network: grids of 1,600 variables with 60 states.
     NETWORK_LOOPS: Final = 1e-7  # For the cube of the degree of a variable, to find the short loops of a model.
     PLAIN_CLUSTER_BOTH: Final = 5e-5  # In plain NumPy: for a cluster of an elimination that gives marginals.
     PLAIN_CLUSTER_UP: Final = 3e-5  # In plain NumPy: for a cluster of an elimination that gives ln Z or MAP.

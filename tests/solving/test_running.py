@@ -73,3 +73,10 @@ def test_tables_of_clauses_hold_one_value_where_every_literal_fails() -> None:
     assert tables.structure.kinds is None
     for states in itertools.product((0, 1), repeat=4):
         assert tables.log_score(states) == graph.log_score(states)
+
+
+def test_a_network_is_not_started_if_its_tables_would_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Seconds, "NETWORK_ENTRY", 1e6)  # as on a model with very large tables
+    late = solve(GRIDS[0], "MAR", "fe-net", time_limit=0.5)
+    assert (late.status, late.answered) == (Status.TIME_LIMIT, False)
+    assert "not enough time to start the network" in late.message

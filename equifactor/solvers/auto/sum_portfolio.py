@@ -149,12 +149,13 @@ def _learned(network: Solver, graphs: Sequence[FactorGraph], task: Task, context
 
 def _network_work(graphs: Sequence[FactorGraph]) -> float:
     """Return the reference seconds that the network should take: its steps, and its search for short loops."""
-    loops = 0.0
+    loops, entries = 0.0, sum(g.structure.num_entries for g in graphs)
     for structure in (g.structure for g in graphs):
         in_pairs = np.repeat(structure.arity == 2, structure.arity)
         degree = np.bincount(structure.scope_vars[in_pairs], minlength=1)
         loops += float((degree.astype(float) ** 3).sum())
-    return Seconds.NETWORK_STATE * _edge_states(graphs) + Seconds.NETWORK_LOOPS * loops
+    start = Seconds.NETWORK_ENTRY * entries
+    return start + Seconds.NETWORK_STATE * _edge_states(graphs) + Seconds.NETWORK_LOOPS * loops
 
 
 def _edge_states(graphs: Sequence[FactorGraph]) -> int:

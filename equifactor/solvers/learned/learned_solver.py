@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from equifactor.base.budget import Budget
+from equifactor.base.budget import Budget, Seconds
 from equifactor.base.errors import OptionError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -205,7 +205,8 @@ class NeuralSolver(IterativeSolver["Run"]):
         """Solve all graphs as one batch, or in halves if one batch does not fit into memory."""
         self.check_task(task)
         states = max((int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs), default=0)
-        if not Budget(context.clock).ends_in_time(_START_STATE * states):
+        entries = max((g.structure.num_entries for g in graphs), default=0)
+        if not Budget(context.clock).ends_in_time(_START_STATE * states + Seconds.NETWORK_ENTRY * entries):
             said = "There is not enough time to start the network on a model of this size. Use bp."
             return [Estimate(status=context.clock.status or Status.TIME_LIMIT, message=said) for _ in graphs]
         if self.is_native(context):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.budget import EPS, LARGEST_LOG
+from equifactor.base.budget import EPS, LARGEST_LOG, Budget, Seconds
 from equifactor.base.clock import TimeIsUp
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
@@ -123,10 +123,10 @@ class Reweighting:
         self.layout = layout_of(flat)
         self.kinds = kind_rows_of(flat, False)
         arity = np.diff(self.layout.factors[:, SLOT])
-        self.forests, count = draw_forests(self.layout, arity, least, seed, clock)
+        size = np.diff(self.layout.factors[:, ENTRY])
+        self.forests, count = draw_forests(self.layout, arity, size, least, seed, clock)
         self.rho = np.where(arity > 1, count / len(self.forests), 1.0)  # [F] in flat order
         self.left_out = self.rho == 0.0  # [F] factors that no forest holds, because the time was up
-        size = np.diff(self.layout.factors[:, ENTRY])
         self.tables, self.phi = tables_of(flat.with_log_phi(flat.log_phi / np.repeat(self._shares(), size)))
         msg = first_messages(flat, self.layout, False)
         for group in flat.groups:
@@ -238,11 +238,12 @@ class Reweighting:
 
 
 def draw_forests(
-    layout: Layout, arity: IntArray, least: int, seed: int, clock: Clock | None = None
+    layout: Layout, arity: IntArray, size: IntArray, least: int, seed: int, clock: Clock | None = None
 ) -> tuple[list[Forest], IntArray]:
     """Draw at least `least` random forests that hold every factor; return them and how many of them hold each [F].
 
-    There are fewer forests if the clock has no time left for another one and for the bound. At least one is drawn.
+    There are fewer forests if the clock has no time left for another one and for the bound, whose cost grows with the
+    table entries `size` [F] of the factors that it holds. At least one is drawn.
 
     The factors held least often so far come first, in random order. The shares are then nearly equal, and a graph
     without cycles needs only one forest. Cost O(E) per forest.
@@ -263,7 +264,9 @@ def draw_forests(
         if count[needed].all() and len(forests) == 1:
             break
         if clock is not None:
-            spent = clock.seconds - start
-            if clock.left < spent / len(forests) + _BOUND_SHARE * spent:
+            spent, drawn = clock.seconds - start, len(forests)
+            entries = float(count @ size) * (1 + 1 / drawn)
+            bound = max(_BOUND_SHARE * spent, Budget(clock).time_for(Seconds.MESSAGE_SWEEP * entries))
+            if clock.left < spent / drawn + bound:
                 break
     return forests, count

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Result, Status, solve
+from equifactor.base.budget import Seconds
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph, random_ksat, random_tree
 from equifactor.solvers import compile
@@ -71,6 +72,13 @@ def test_no_more_forests_are_drawn_when_the_time_is_up_and_the_bound_holds() -> 
         assert truth.status is Status.ZERO_PROBABILITY or trw.bound()[0] >= truth.log_z - 1e-9
     assert left_out > 50
     assert len(Reweighting(compile(graphs[0]), 16, 0.3, 0, Clock(1e9)).forests) >= 16
+
+
+def test_fewer_forests_are_drawn_if_their_bound_would_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = compile(random_graph(5, 8, strength=1.5, seed=3))
+    assert len(Reweighting(graph, 16, 0.3, 0, Clock(1e9)).forests) >= 16
+    monkeypatch.setattr(Seconds, "MESSAGE_SWEEP", 1e12)  # as with very large tables
+    assert len(Reweighting(graph, 16, 0.3, 0, Clock(1e9)).forests) == 1
 
 
 def four_tied_variables() -> FactorGraph:
