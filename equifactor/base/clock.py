@@ -229,6 +229,16 @@ class Clock:
         return True
 
     @classmethod
+    def interrupt_calls(cls) -> bool:
+        """Stop the calls in progress in this thread as Ctrl-C does; return whether they were still running."""
+        here = threading.get_ident()
+        running = [clock for thread, clock in cls._governing if thread == here and not clock.interrupted]
+        for clock in running:
+            clock.interrupted = True
+        cls.interrupts += bool(running)
+        return bool(running)
+
+    @classmethod
     @contextlib.contextmanager
     def compiling_is_free(cls) -> Iterator[None]:
         """Let no limit count compiling in the work inside."""

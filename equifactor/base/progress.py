@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from equifactor.base.clock import Clock
+
 if TYPE_CHECKING:
     from equifactor.base.run_context import Progress
 
@@ -21,15 +23,47 @@ def bar(progress: Progress | bool, title: str, time_limit: float | None = None) 
     """Yield what a run reports its progress to: the caller's own function, a bar on the terminal, or None.
 
     If the run never reports, the bar shows the elapsed time and the rest of `time_limit`. A bar inside another bar is
-    not shown.
+    not shown. An exception of the caller's own function ends the run and passes through unchanged. KeyboardInterrupt
+    stops the run as Ctrl-C does.
     """
     if callable(progress):
-        yield progress
+        own = _CallerReport(progress)
+        try:
+            yield own
+        except _CallerError as error:
+            if error.source is not own:  # It is for a bar around this one.
+                raise
+            raise error.cause from None
     elif not progress or _Bar.shown is not None or sys.stderr is None or not sys.stderr.isatty():
         yield None
     else:
         with _Bar(title, time_limit) as report:
             yield report
+
+
+class _CallerError(BaseException):
+    """Carries an exception of the caller's own function past the solvers, which answer to some exceptions."""
+
+    def __init__(self, source: _CallerReport, cause: BaseException) -> None:
+        self.source, self.cause = source, cause
+
+
+class _CallerReport:
+    """Calls the caller's own function."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __call__(self, done: int, total: int | None, note: str = "") -> None:
+        try:
+            self._progress(done, total, note)
+        except _CallerError:
+            raise
+        except KeyboardInterrupt as error:
+            if not Clock.interrupt_calls():
+                raise _CallerError(self, error) from None
+        except BaseException as error:
+            raise _CallerError(self, error) from None
 
 
 class _Bar:

@@ -44,7 +44,11 @@ EXAMPLE = example(
     "equifactor solve grid.uai -e 0=1 --joint 6,7,12",
     "equifactor solve grid.uai --task MAP --k 10",
     "equifactor solve grid.uai --task MMAP --query 3,7,11",
+    "equifactor solve grid.uai --task PR --count",
 )
+
+_CHUNK_DIGITS = 4000
+_CHUNK = 10**_CHUNK_DIGITS
 
 
 def solve(
@@ -90,6 +94,9 @@ def solve(
     apart: Annotated[
         int, typer.Option(metavar="D", min=1, help="With --k: each differs from all better ones in D variables.")
     ] = 1,
+    count: Annotated[
+        bool, typer.Option("--count", help="With --task PR: the number of possible assignments, with all digits.")
+    ] = False,
     strict: Strict = False,
     format: InputFormat = None,
     sample: Sample = None,
@@ -113,6 +120,7 @@ def solve(
     from equifactor.cli.readable_answer import parse_query
     from equifactor.questions.solve import parse_task
     from equifactor.questions.solve import solve as solve_graph
+    from equifactor.solvers import count_assignments
 
     options: dict[str, Any] = {
         "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
@@ -125,6 +133,8 @@ def solve(
         raise OptionError(f"--joint needs probabilities, but --task {task} computes states. Use --task MAR.")
     if (k is not None or apart > 1) and parse_task(task) is not Task.MAP:
         raise OptionError(f"--k and --apart rank assignments, so they need --task MAP. Found --task {task}.")
+    if count and parse_task(task) is not Task.PR:
+        raise OptionError(f"--count gives the number of possible assignments, so it needs --task PR. Found {task}.")
     graphs = ModelReader(models, evidence, format, sample)
     unsolved = unanswered = False
     interrupts = Clock.interrupts
@@ -133,7 +143,11 @@ def solve(
             try:
                 asked = None if query is None else parse_query(query, graph, with_file=is_marginal)
                 together = None if joint is None else parse_query(joint, graph)
-                if k is not None:
+                if count:
+                    digits = _digits(count_assignments(graph, time_limit=time_limit))
+                    answers.add(json.dumps({"model": path, "count": digits}) + "\n" if as_json else f"{digits}\n")
+                    solved = answered = True
+                elif k is not None:
                     ranking = _ranking(graph, k, apart, options, len(graphs) == 1)
                     solved, answered = _give_ranking(ranking, path, answers, asked, as_json)
                 else:
@@ -164,6 +178,15 @@ def solve(
     graphs.exit_if_failed()
     if unanswered or (strict and unsolved):
         raise typer.Exit(Exit.UNSOLVED)
+
+
+def _digits(number: int) -> str:
+    """Return all digits of a number; Python converts at most 4,300 digits at once."""
+    parts = []
+    while number >= _CHUNK:
+        number, rest = divmod(number, _CHUNK)
+        parts.append(f"{rest:0{_CHUNK_DIGITS}d}")
+    return "".join((str(number), *reversed(parts)))
 
 
 def _ranking(graph: FactorGraph, k: int, apart: int, options: dict[str, Any], progress: bool) -> Ranking:

@@ -219,7 +219,7 @@ def answered(
     """
     check_run(time_limit, 0, progress)
     clock = Clock(time_limit)
-    with clock.govern(), bar(progress, "decoding") as report:
+    with bar(progress, "decoding") as report, clock.govern():
         engine.prepare(store)
         begin = Clock.now()
 

@@ -98,7 +98,7 @@ def train_memories(
     fixed = [judge.open_shots(_VALIDATION + settings.seed, 2 * settings.shots) for judge in judges]
     average, momentum, square = theta.copy(), np.zeros_like(theta), np.zeros_like(theta)
     best, best_cost, log = theta.copy(), np.inf, []
-    with clock.govern(), bar(progress, "training") as report:
+    with bar(progress, "training") as report, clock.govern():
         for step in range(settings.steps + 1):
             over = step == settings.steps or clock.stopped
             if step % settings.validate == 0 or over:

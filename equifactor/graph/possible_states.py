@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.equal_scopes import zeros_of_equal_scopes
+from equifactor.graph.kinds import kinds_with
 from equifactor.kernels.pointers import place_in_row, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.graph.factor_graph import FactorGraph
     from equifactor.graph.factor_rows import FactorRows
     from equifactor.graph.structure import Structure
 
@@ -167,3 +169,15 @@ def _entries(s: Structure, members: IntArray) -> IntArray:
 def state_counts(s: Structure, marked: BoolArray) -> IntArray:
     """Return [V] how many states of each variable are marked."""
     return np.add.reduceat(marked, s.state_ptr[:-1], dtype=np.int64) if s.num_vars else np.zeros(0, np.int64)
+
+
+def zeros_alone(graph: FactorGraph) -> FactorGraph:
+    """Return a graph with the same possible assignments, all of which have the log score 0 as far as possible.
+
+    Log values other than `-inf` become 0. Factors whose values are not linear in their log values keep them.
+    """
+    s = graph.structure
+    keep = np.zeros(len(graph.log_phi), bool)
+    if s.kinds is not None:
+        keep = np.repeat(kinds_with("nonlinear_values", s.kinds.kind), np.diff(s.table_ptr))
+    return graph.with_potentials(np.where(keep | np.isneginf(graph.log_phi), graph.log_phi, 0.0), log=True)

@@ -91,14 +91,14 @@ def k_best(
     if evidence is not None:
         graph = graph.condition(evidence)
     clock = Clock(time_limit)
-    try:
-        with clock.govern(), bar(progress, "k best", time_limit) as report:
-            context = SolveContext(clock=clock, seed=seed, progress=report)
+    with bar(progress, "k best", time_limit) as report, clock.govern():
+        context = SolveContext(clock=clock, seed=seed, progress=report)
+        try:
             ranking = _ranked(graph, int(k), int(apart), method, context)
-    except MemoryError:
-        raise OptionError(
-            f"{k:,} assignments of {graph.num_vars:,} variables need too much memory. Ask for fewer."
-        ) from None
+        except MemoryError:
+            raise OptionError(
+                f"{k:,} assignments of {graph.num_vars:,} variables need too much memory. Ask for fewer."
+            ) from None
     return replace(ranking, seconds=clock.seconds)
 
 

@@ -61,7 +61,7 @@ def solve_sets(
         _check_agreement(graph, states)
     answers = _Answers(graph, asked, len(sets), task)
     clock = Clock(how.time_limit)
-    with clock.govern(), bar(progress, "evidence sets", how.time_limit) as report:
+    with bar(progress, "evidence sets", how.time_limit) as report, clock.govern():
         context = SolveContext(clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, progress=report)
         with contextlib.suppress(NotCompiledError):  # The sets without an answer have the status of the time limit.
             rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method, clock)

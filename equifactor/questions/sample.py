@@ -85,16 +85,17 @@ def sample(
     if evidence is not None:
         graph = graph.condition(evidence)
     clock = Clock(time_limit)
-    try:
-        with clock.govern(), bar(progress, "samples", time_limit) as report:
-            context = SolveContext(clock=clock, seed=seed, progress=report)
-            try:
-                drawn = _drawn(graph, int(n), method, context)
-            except NotCompiledError as error:
-                drawn = _samples(graph, None, Status.TIME_LIMIT, method, str(error))
-    except MemoryError:
-        need = format_bytes(8.0 * int(n) * graph.num_vars)
-        raise OptionError(f"{n:,} samples of {graph.num_vars:,} variables take {need}. Draw fewer at a time.") from None
+    with bar(progress, "samples", time_limit) as report, clock.govern():
+        context = SolveContext(clock=clock, seed=seed, progress=report)
+        try:
+            drawn = _drawn(graph, int(n), method, context)
+        except NotCompiledError as error:
+            drawn = _samples(graph, None, Status.TIME_LIMIT, method, str(error))
+        except MemoryError:
+            need = format_bytes(8.0 * int(n) * graph.num_vars)
+            raise OptionError(
+                f"{n:,} samples of {graph.num_vars:,} variables take {need}. Draw fewer at a time."
+            ) from None
     return replace(drawn, seconds=clock.seconds)
 
 

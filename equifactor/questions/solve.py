@@ -200,7 +200,7 @@ def solve(
         graphs = _given(graphs, evidence)
 
     clock, label = Clock(time_limit), str(method)
-    with clock.govern(), progress_bar(progress, label, time_limit) as report:
+    with progress_bar(progress, label, time_limit) as report, clock.govern():
         asked = None if query is None else query_of(graphs, query)
         context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report, query=asked)
         try:

@@ -86,7 +86,7 @@ def without_kernels(error: NotCompiledError, context: SolveContext) -> Estimate:
 
 def _late(context: SolveContext, why: str) -> Estimate:
     """Return the estimate of a run that was not begun, because of the time limit or Ctrl-C."""
-    if context.clock.interrupted:
+    if context.clock.status is Status.INTERRUPTED:
         return Estimate(status=Status.INTERRUPTED)
     return Estimate(status=Status.TIME_LIMIT, message=why)
 

@@ -55,6 +55,20 @@ def test_pr_is_in_log10_and_map_is_an_assignment(command, grid: FactorGraph, tmp
     assert grid.log_score(read_map(tmp_path / "answer.MAP")) == pytest.approx(solve(grid, "MAP", "brute").log_score)
 
 
+def test_counts_have_all_digits(command, tmp_path: Path) -> None:
+    (tmp_path / "a.cnf").write_text("p cnf 20000 1\n1 2 0\n")
+    ran = command("solve", "a.cnf", "--task", "PR", "--count")
+    assert (ran.status, len(ran.out.strip())) == (0, 6021)
+    number = 0
+    for place in range(0, len(ran.out.strip()), 4000):
+        part = ran.out.strip()[place : place + 4000]
+        number = number * 10 ** len(part) + int(part)
+    assert number == 3 * 2**19998
+    (tmp_path / "b.cnf").write_text("p cnf 2 2\n1 2 0\n-1 0\n")
+    assert json.loads(command("solve", "b.cnf", "--task", "PR", "--count", "--json").out)["count"] == "1"
+    assert command("solve", "b.cnf", "--count").status == 2
+
+
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])
 def test_json_has_every_key_and_only_finite_numbers(command, grid: FactorGraph, task: str) -> None:
     ran = command("solve", "grid.uai", "--json", "--task", task, "--solver", "exact")

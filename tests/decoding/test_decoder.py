@@ -218,6 +218,26 @@ def test_ctrl_c_keeps_what_is_done() -> None:
     assert not result.flips[~result.decoded].any()
 
 
+def test_an_exception_of_the_callers_function_passes_through() -> None:
+    H, p, L = random_code(2)
+    decoder = Decoder(H, p, L, method="min-sum")
+    shots = np.ones((5000, 7), int)
+    errors: list[BaseException] = []
+
+    def report(done: int, total: int | None, note: str) -> None:
+        if errors:
+            raise errors.pop()
+
+    for error in (MemoryError("mine"), ValueError("mine")):
+        errors.append(error)
+        with pytest.raises(type(error)) as raised:
+            decoder.decode(shots, progress=report)
+        assert raised.value is error
+    errors.append(KeyboardInterrupt())
+    assert decoder.decode(shots, progress=report).interrupted
+    assert decoder.decode(shots).decoded.all()  # Nothing is left behind.
+
+
 def test_memory_does_not_grow_with_the_shots() -> None:
     H, p, L = random_code(2)
     packed = np.zeros((200_000, 1), np.uint8)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from equifactor import OptionError, solve
 from equifactor.base.files import write_text
 from equifactor.base.status import Task
 from equifactor.data import Instance
-from equifactor.evaluation import evaluate
+from equifactor.evaluation import campaign, evaluate
+from equifactor.evaluation.jobs import Job
 from equifactor.evaluation.summary import tables
+from equifactor.evaluation.worker import run_job
 from equifactor.evaluation.worker_pool import Worker
 from equifactor.formats.results import write_mar
 from equifactor.generators import ising_grid
@@ -68,6 +71,27 @@ def test_rows_files_and_table(instances: list[Instance], tmp_path: Path) -> None
     assert "3 exact" in text
 
 
+def test_rows_are_kept_if_the_callers_function_raises(
+    instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def here(jobs: list[Job], processes: int, cluster: str | None) -> Iterator[tuple[Job, dict[str, Any]]]:
+        for job in jobs:
+            ran.append(job.instance.name)
+            yield job, run_job(job)
+
+    def stop(done: int, total: int | None, note: str) -> None:
+        if done == 2:
+            raise MemoryError("mine")
+
+    monkeypatch.setattr(campaign, "run_jobs", here)
+    with pytest.raises(MemoryError, match="mine"):
+        evaluate(instances, "PR", ["brute"], tmp_path / "out", progress=stop)
+    rows = evaluate(instances, "PR", ["brute"], tmp_path / "out")
+    assert [row["instance"] for row in rows] == ran == ["g0", "g1", "g2"]
+
+
 def test_finished_rows_are_not_run_again(
     instances: list[Instance], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,7 +111,8 @@ def test_finished_rows_are_not_run_again(
 def test_a_kill_loses_only_what_was_running(instances: list[Instance], tmp_path: Path) -> None:
     program = textwrap.dedent(f"""
         from equifactor.data import collection
-        from equifactor.evaluation import evaluate
+        from equifactor.evaluation import campaign, evaluate
+from equifactor.evaluation.jobs import Job
         evaluate(collection({str(instances[0].path.parents[1])!r}), "PR", ["brute", "bp", "exact"],
                  {str(tmp_path / "out")!r})
     """)

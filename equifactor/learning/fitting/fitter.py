@@ -97,7 +97,7 @@ def fit(
         find=lambda name: method_class(_choose(graph, rows, frozen) if name == "auto" else name),
         what="method of fitting",
     )
-    with clock.govern(), bar(progress, f"fit by {wanted.name}", time_limit) as report:
+    with bar(progress, f"fit by {wanted.name}", time_limit) as report, clock.govern():
         context = FitContext(
             clock=clock, seed=int(seed), validation=held_out, tied=_ties(graph, tied, frozen), fixed=frozen,
             checkpoint=checkpoint, progress=report,

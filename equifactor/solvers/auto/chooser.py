@@ -239,7 +239,8 @@ class Auto(Solver):
 
         Other graphs are not looked at: their sampler finds possible assignments by itself.
         """
-        from equifactor.solvers.auto.possibility import has_hard_structure, zeros_alone
+        from equifactor.graph.possible_states import zeros_alone
+        from equifactor.solvers.auto.possibility import has_hard_structure
 
         if context.clock.stopped or not has_hard_structure(graph):
             return None, -math.inf

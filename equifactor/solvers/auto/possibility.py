@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.graph.factor_rows import by_kind
-from equifactor.graph.kinds import kind_class, kinds_with
+from equifactor.graph.kinds import kind_class
 from equifactor.graph.structured_factor import TABLE
 
 if TYPE_CHECKING:
@@ -31,18 +31,6 @@ def has_hard_structure(graph: FactorGraph) -> bool:
         return False
     owner = np.repeat(np.arange(s.num_factors), np.diff(s.table_ptr))
     return bool((np.isneginf(graph.log_phi) & (s.kinds.kind[owner] > 0)).any())
-
-
-def zeros_alone(graph: FactorGraph) -> FactorGraph:
-    """Return a graph with the same possible assignments, all of which have the log score 0 as far as possible.
-
-    Log values other than `-inf` become 0. Factors whose values are not linear in their log values keep them.
-    """
-    s = graph.structure
-    keep = np.zeros(len(graph.log_phi), bool)
-    if s.kinds is not None:
-        keep = np.repeat(kinds_with("nonlinear_values", s.kinds.kind), np.diff(s.table_ptr))
-    return graph.with_potentials(np.where(keep | np.isneginf(graph.log_phi), graph.log_phi, 0.0), log=True)
 
 
 def are_contradictory(graph: FactorGraph) -> bool:

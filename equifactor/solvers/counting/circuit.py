@@ -12,9 +12,12 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import FloatArray, IntArray
 
+_LANES = 16  # Sets of weights that a kernel treats together: two cache lines. Chosen by hand.
+_LEAST = 1e-280  # A smaller sum of normalised weights may have lost digits, and is computed again from logs.
+
 
 @dataclass(frozen=True, eq=False)
-class Circuit:
+class LiteralCircuit:
     """A smooth, decomposable, deterministic circuit over the literals of a formula with n variables.
 
     Leaf x below 2n is literal x. Leaf 2n + v is a free variable v: the sum of both its literals.
@@ -24,14 +27,111 @@ class Circuit:
     arena: NDArray[np.int32]  # see `circuit_kernels`; the last node is the root
     log_weights: FloatArray  # [2n]
 
-    def log_sum_and_shares(self) -> tuple[float, FloatArray]:
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes; each is a sum of at most two products."""
+        return len(self.node_ptr) - 1
+
+    @property
+    def num_edges(self) -> int:
+        """The number of factors of all products."""
+        return len(self.arena) - 2 * self.num_nodes
+
+    def log_sum_and_shares(self, log_weights: FloatArray | None = None) -> tuple[float, FloatArray]:
         """Return the log of the sum, and [2n] the share of each literal in it: its probability."""
         from equifactor.solvers.counting.circuit_kernels import spread_down, sum_up
 
-        own = self.log_weights
-        free = np.logaddexp(own[::2], own[1::2])
-        count = len(self.node_ptr) - 1
-        branch, share, p = np.empty((count, 2)), np.zeros(count), np.zeros(len(own) + len(free))
-        total = sum_up(self.node_ptr, self.arena, np.concatenate((own, free)), branch)
+        own = self.log_weights if log_weights is None else log_weights
+        branch, share, p = np.empty((self.num_nodes, 2)), np.zeros(self.num_nodes), np.zeros(len(own) * 3 // 2)
+        leaf = _with_free(own)
+        total = sum_up(self.node_ptr, self.arena, leaf, branch)
+        if total == -np.inf:
+            return total, p[: len(own)]
         spread_down(self.node_ptr, self.arena, branch, share, p)
-        return total, p[: len(own)] + np.repeat(p[len(own) :], 2) * np.exp(own - np.repeat(free, 2))
+        return total, p[: len(own)] + _free_shares(p, leaf)
+
+    def many(self, weights: FloatArray, *, shares: bool) -> tuple[FloatArray, FloatArray]:
+        """Return the log sums [rows], and the shares [2n, rows] or none, for many sets of weights.
+
+        Args:
+            weights: [2n, rows] weights, not logs, of which both literals of a variable sum to at most 1.
+            shares: whether the shares are needed.
+        """
+        from equifactor.solvers.counting.circuit_kernels import spread_down_lanes, sum_up_lanes
+
+        size, rows = weights.shape
+        log_z, p = np.empty(rows), np.zeros((size, rows if shares else 0))
+        branch, total = np.empty((self.num_nodes, 2, _LANES)), np.empty((self.num_nodes, _LANES))
+        leaf = np.zeros((size * 3 // 2, _LANES))
+        for first in range(0, rows, _LANES):
+            last = min(first + _LANES, rows)
+            leaf[:size, : last - first] = weights[:, first:last]
+            leaf[size:] = leaf[:size:2] + leaf[1:size:2]
+            sum_up_lanes(self.node_ptr, self.arena, leaf, branch, total)
+            with np.errstate(divide="ignore"):
+                log_z[first:last] = np.log(total[-1, : last - first])
+            if not shares:
+                continue
+            share, own = np.zeros_like(total), np.zeros_like(leaf)
+            spread_down_lanes(self.node_ptr, self.arena, branch, total, share, own)
+            free = np.repeat(own[size:] / np.where(leaf[size:] > 0.0, leaf[size:], 1.0), 2, axis=0)
+            p[:, first:last] = (own[:size] + free * leaf[:size])[:, : last - first]
+        for row in np.flatnonzero(log_z < np.log(_LEAST)).tolist():
+            with np.errstate(divide="ignore"):
+                log_z[row], exact = self.log_sum_and_shares(np.log(weights[:, row]))
+            if shares:
+                p[:, row] = exact
+        return log_z, p
+
+    def draw(self, log_weights: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
+        """Return [count, n] the literals of assignments, drawn in proportion to their weights."""
+        from equifactor.solvers.counting.circuit_kernels import descend, sum_up
+
+        branch, leaf = np.empty((self.num_nodes, 2)), _with_free(log_weights)
+        sum_up(self.node_ptr, self.arena, leaf, branch)
+        literals = np.zeros((count, len(log_weights) // 2), np.int64)
+        step = max(1, 2**22 // (self.num_nodes + literals.shape[1]))
+        for first in range(0, count, step):
+            part = literals[first : first + step]
+            chance = rng.random((len(part), self.num_nodes + literals.shape[1]))
+            descend(self.node_ptr, self.arena, leaf, branch, chance, part)
+        return literals
+
+    def best(self, log_weights: FloatArray) -> IntArray:
+        """Return [n] the literals of an assignment of the largest weight."""
+        from equifactor.solvers.counting.circuit_kernels import best_up, descend
+
+        branch = np.empty((self.num_nodes, 2))
+        leaf = np.append(log_weights, np.maximum(log_weights[::2], log_weights[1::2]))
+        best_up(self.node_ptr, self.arena, leaf, branch)
+        literals = np.zeros((1, len(log_weights) // 2), np.int64)
+        descend(self.node_ptr, self.arena, leaf, branch, np.zeros((1, 0)), literals)
+        return np.asarray(literals[0])
+
+    def count(self) -> int:
+        """Return the number of assignments of the circuit, of any size, without weights."""
+        n, totals = len(self.log_weights) // 2, [0] * self.num_nodes
+        arena, ptr = self.arena.tolist(), self.node_ptr.tolist()
+        for k in range(self.num_nodes):
+            at = ptr[k] + 2
+            for size in arena[ptr[k] : ptr[k] + 2]:
+                product = int(size >= 0)
+                for x in arena[at : at + max(0, size)]:
+                    product *= totals[-1 - x] if x < 0 else 1 + (x >= 2 * n)
+                at += max(0, size)
+                totals[k] += product
+        return totals[-1]
+
+
+def _with_free(log_weights: FloatArray) -> FloatArray:
+    """Return [3n] the log weights of all leaves."""
+    return np.append(log_weights, np.logaddexp(log_weights[::2], log_weights[1::2]))
+
+
+def _free_shares(p: FloatArray, leaf: FloatArray) -> FloatArray:
+    """Return [2n] the shares of literals from those of free variables."""
+    size = len(leaf) * 2 // 3
+    free = np.repeat(leaf[size:], 2)
+    with np.errstate(invalid="ignore"):
+        split = np.where(free > -np.inf, np.exp(leaf[:size] - free), 0.0)
+    return np.asarray(np.repeat(p[size:], 2) * split)

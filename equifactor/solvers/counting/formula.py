@@ -49,6 +49,7 @@ class WeightedFormula:
     log_weights: FloatArray  # [2n] of literals
     constant: float
     state_literal: IntArray  # [X] the literal that holds in each state of the graph
+    is_value: BoolArray  # [n] whether a variable stands for a value of a factor, and not for a state
 
     def as_tables(self) -> FactorGraph | None:
         """Return the formula as a graph of tables over n variables; None if a clause has too many literals for that."""
@@ -116,6 +117,7 @@ class _Builder:
         self.clauses: set[LitClause] = set()
         self.weights = [0.0] * (2 * int(first[-1]))
         self.constant = 0.0
+        self.values: list[int] = []
         self._known: dict[tuple[bytes, tuple[int, ...]], tuple[float, list[tuple[float, list[Cube]]]]] = {}
         for i in np.flatnonzero(wide).tolist():
             own = self.literal[state_ptr[i] : state_ptr[i + 1]].tolist()
@@ -129,6 +131,7 @@ class _Builder:
 
     def variable(self, log_weight: float) -> int:
         """Add a variable that is true with this weight below 1, and false with the rest; return its literal."""
+        self.values.append(len(self.weights) // 2)
         self.weights += [log_weight, float(np.log(-np.expm1(log_weight)))]
         return len(self.weights) - 2
 
@@ -194,7 +197,9 @@ class _Builder:
         clauses = sorted(map(sorted, merged_clauses(self.clauses)))
         weights = np.array(self.weights)
         literal = self.literal[: self.num_states]
-        return WeightedFormula(len(weights) // 2, [*map(frozenset, clauses)], weights, self.constant, literal)
+        is_value = np.zeros(len(weights) // 2, bool)
+        is_value[self.values] = True
+        return WeightedFormula(len(is_value), [*map(frozenset, clauses)], weights, self.constant, literal, is_value)
 
 
 def _values_of(table: FloatArray) -> tuple[float, list[tuple[float, list[Cube]]]]:

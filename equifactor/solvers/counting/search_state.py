@@ -10,7 +10,7 @@ from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.counting import search_kernels as kernels
-from equifactor.solvers.counting.circuit import Circuit
+from equifactor.solvers.counting.circuit import LiteralCircuit
 from equifactor.solvers.counting.search_kernels import SearchArrays
 
 if TYPE_CHECKING:
@@ -61,6 +61,11 @@ class SumSearch:
     def done(self) -> bool:
         """Whether the sum is known."""
         return self.outcome in (kernels.FINISHED, kernels.IMPOSSIBLE)
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes of the circuit so far."""
+        return int(self.arrays.reg[kernels.NODES])
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -126,13 +131,13 @@ class SumSearch:
                 high = float(np.logaddexp(high, a.lv_sum[at, 0]))
             at -= 1
 
-    def circuit(self) -> Circuit:
+    def circuit(self) -> LiteralCircuit:
         """Return the circuit of a search that is done and was recorded."""
         a = self.arrays
         top, count, size = int(a.reg[kernels.ARENA]), int(a.reg[kernels.NODES]), int(a.reg[kernels.SIDE])
         arena = np.concatenate((a.arena[:top], [size, -1], a.side[:size])).astype(np.int32)
         node_ptr = np.append(a.node_ptr[:count], (top, len(arena)))
-        return Circuit(node_ptr, arena, a.weight)
+        return LiteralCircuit(node_ptr, arena, a.weight)
 
     def _set(self, **arrays: NDArray[Any]) -> None:
         self.arrays = self.arrays._replace(**arrays)

@@ -183,6 +183,7 @@ class _Simplifier:
             log_weights=np.array(self.weights)[np.repeat(left, 2)],
             constant=self.constant,
             state_literal=literals[self.formula.state_literal],
+            is_value=self.formula.is_value[left],
         )
 
 

@@ -86,6 +86,17 @@ def test_a_stopped_run_resumes_to_the_same_result(tmp_path, monkeypatch) -> None
         train("fe-nbp", DATA, out=out, resume=True, lr=0.5, **SMALL)
 
 
+def test_an_exception_of_the_callers_function_passes_through(tmp_path) -> None:
+    error = MemoryError("mine")
+
+    def stop(done: int, total: int | None, note: str) -> None:
+        raise error
+
+    with pytest.raises(MemoryError, match="mine") as raised:
+        train("fe-nbp", DATA, out=tmp_path / "m.safetensors", progress=stop, **SMALL)
+    assert raised.value is error
+
+
 def test_resume_without_a_checkpoint_and_with_a_broken_one(tmp_path) -> None:
     out = tmp_path / "m.safetensors"
     with pytest.raises(OptionError, match="no checkpoint to resume from"):

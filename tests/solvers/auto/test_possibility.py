@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from equifactor import Clause, FactorGraph, NoisyOr, Parity, Status, solve
+from equifactor.graph.possible_states import zeros_alone
 from equifactor.solvers import Estimate, parse_solver
 from equifactor.solvers.auto.ladder_answers import LadderAnswer
 from equifactor.solvers.auto.possibility import (
     are_contradictory,
     has_hard_structure,
     with_possibility,
-    zeros_alone,
 )
 
 

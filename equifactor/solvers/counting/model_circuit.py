@@ -1,0 +1,327 @@
+"""A model compiled once into a circuit, which then answers questions about any evidence in microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.base.argument_types import checks_types
+from equifactor.base.budget import GIB
+from equifactor.base.clock import Clock
+from equifactor.base.errors import ModelError, brief
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.kinds import kinds_with
+from equifactor.graph.marginals import Marginals
+from equifactor.graph.possible_states import zeros_alone
+from equifactor.graph.reduction import to_free_part
+from equifactor.solvers.counting.circuit import LiteralCircuit
+from equifactor.solvers.counting.circuit_files import domain_of, load_circuit, read_nnf, save_circuit, write_nnf
+from equifactor.solvers.counting.formula import formula_of
+from equifactor.solvers.counting.search_order import search_order
+from equifactor.solvers.counting.simplify import simplified
+
+if TYPE_CHECKING:
+    from equifactor.base.files import PathLike
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.graph.reduction import ReducedGraph
+    from equifactor.solvers.counting.formula import WeightedFormula
+
+Evidence = Mapping[Any, Any] | Sequence[Mapping[Any, Any]] | np.ndarray | None
+_IMPOSSIBLE, _CERTAIN = -1, -2  # In place of the literal of a state that no evidence can change.
+_MOST_NODES = 10_000_000  # Nodes of a circuit: about 1 GB.
+_NOTHING = "No assignment of the model is possible, so it has no circuit."
+_PLANNING = 1.0  # Reference seconds for the order of the search.
+
+
+@dataclass(frozen=True, eq=False)
+class Circuit:
+    """A model as a circuit of sums and products: `ef.compile_circuit` makes it, and `save` keeps it.
+
+    Evidence is a mapping as for `graph.condition`, a list of mappings, or an array [N, V] of states with -1 for free
+    variables. An answer for a single mapping or for None has no axis N.
+
+    Examples:
+        >>> import equifactor as ef
+        >>> graph = ef.FactorGraph([2, 2], [([0], [1.0, 3.0]), ([0, 1], [[2.0, 0.0], [1.0, 1.0]])])
+        >>> circuit = ef.compile_circuit(graph)
+        >>> circuit.marginals({1: 0})[0].round(3)
+        array([0.4, 0.6])
+        >>> circuit.log_z([{0: 0}, {0: 1}, {0: 0, 1: 1}]).round(3)
+        array([0.693, 1.792,  -inf])
+    """
+
+    literals: LiteralCircuit
+    domain: FactorGraph  # the variables, without factors
+    state_literal: IntArray  # [X] literal of each state; -1: impossible, -2: certain
+    is_value: BoolArray  # [n] which variables of the circuit stand for values of factors
+    constant: float  # added to the log of every sum
+    has_chance: bool  # whether some auxiliary variables are random, so that the best assignment is not known
+
+    @property
+    def num_nodes(self) -> int:
+        """The number of nodes; each is a sum of at most two products."""
+        return self.literals.num_nodes
+
+    @property
+    def num_edges(self) -> int:
+        """The number of factors of all products."""
+        return self.literals.num_edges
+
+    def log_z(self, evidence: Evidence = None) -> Any:
+        """Return ln Z given the evidence, or an array [N]; `-inf` where the evidence is impossible."""
+        rows, single = self._rows(evidence)
+        log_z, _ = self._ask(rows, shares=False)
+        return float(log_z[0]) if single else log_z
+
+    def marginals(self, evidence: Evidence = None) -> Any:
+        """Return the `Marginals` given the evidence, or an array [N, X] of the probabilities of all states.
+
+        X counts the states of all variables, one variable after the other. Raises `ModelError` if single evidence is
+        impossible; impossible rows of many are zero.
+        """
+        rows, single = self._rows(evidence)
+        log_z, p = self._ask(rows, shares=True)
+        if not single:
+            return p
+        if log_z[0] == -np.inf:
+            raise ModelError("The evidence has probability zero. Check it against the zeros of the model.")
+        s = self.domain.structure
+        return Marginals(p[0], s.state_ptr, s)
+
+    def best(self, evidence: Evidence = None) -> tuple[IntArray, float]:
+        """Return an assignment [V] of the highest score given single evidence, and its log score."""
+        if self.has_chance:
+            raise ModelError("Noisy-or factors have random auxiliary variables here. Use solve(graph, 'MAP') instead.")
+        weights = self._single(evidence)
+        weights[1::2][self.is_value] = 0.0  # the variable of a value that does not apply must not cost anything
+        literals = self.literals.best(weights)
+        score = float(weights[literals].sum()) + self.constant
+        return self._states(literals[None, :])[0], score
+
+    def sample(self, count: int, evidence: Evidence = None, *, seed: int = 0) -> IntArray:
+        """Return [count, V] independent exact samples given single evidence."""
+        weights = self._single(evidence)
+        return self._states(self.literals.draw(weights, count, np.random.default_rng(seed)))
+
+    def count(self) -> int:
+        """Return the number of assignments that are possible, of any size; see also `count_assignments`."""
+        if self.is_value.any() or self.has_chance:
+            raise ModelError("Tables with several values hide the count. Use ef.solvers.count_assignments(graph).")
+        return self.literals.count()
+
+    @checks_types("path")
+    def save(self, path: PathLike) -> None:
+        """Write the circuit as one `.safetensors` file, completely or not at all."""
+        save_circuit(self, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Circuit:
+        """Read a circuit that `save` wrote; raises `FormatError`."""
+        return load_circuit(path)
+
+    @checks_types("path")
+    def write_nnf(self, path: PathLike) -> None:
+        """Write the circuit as d-DNNF in the form of c2d; weights and states are not part of such a file.
+
+        Variable i of a graph of two-state variables has the literal `state_literal`; see docs/solvers/counting.md.
+        """
+        write_nnf(self.literals, path)
+
+    @classmethod
+    def read_nnf(cls, path: PathLike) -> Circuit:
+        """Read d-DNNF in the form of c2d: variables of two states, and weight 1 for every literal."""
+        own = read_nnf(path)
+        n = len(own.log_weights) // 2
+        literal = np.arange(2 * n).reshape(-1, 2)[:, ::-1].ravel()
+        return cls(own, domain_of(np.full(n, 2), None, None), literal, np.zeros(n, bool), 0.0, False)
+
+    def _rows(self, evidence: Evidence) -> tuple[IntArray, bool]:
+        """Return [N, V] states with -1 for free variables, and whether the evidence was a single one."""
+        s = self.domain.structure
+        if isinstance(evidence, np.ndarray):
+            if evidence.ndim != 2 or evidence.shape[1] != s.num_vars or evidence.dtype.kind not in "iu":
+                raise ModelError(
+                    f"Evidence must be an array of whole numbers [N, {s.num_vars}], found shape {evidence.shape} of "
+                    f"{evidence.dtype}. Write -1 for free variables."
+                )
+            if np.any(evidence >= s.card) or np.any(evidence < -1):
+                raise ModelError("A state of the evidence is out of range. States count from 0; -1 is a free variable.")
+            return evidence.astype(np.int64), False
+        if evidence is None or isinstance(evidence, Mapping):
+            return self._row(evidence or {})[None, :], True
+        if not isinstance(evidence, Sequence) or isinstance(evidence, str):
+            raise ModelError(f"Evidence must be a mapping, a list of mappings or an array, found {brief(evidence)}.")
+        return np.array([self._row(one) for one in evidence], np.int64).reshape(len(evidence), s.num_vars), False
+
+    def _row(self, evidence: Mapping[Any, Any]) -> IntArray:
+        given = self.domain.condition(evidence)
+        if given.num_factors:
+            raise ModelError("A circuit takes observed states only. Add factors for weights before you compile it.")
+        return np.full(self.domain.num_vars, -1) if given.observed is None else given.observed
+
+    def _excluded(self, rows: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
+        """Return pairs of a row and a literal that the evidence excludes, and which rows [N] are impossible."""
+        s = self.domain.structure
+        row, variable = np.nonzero(rows >= 0)
+        seen = s.state_ptr[variable] + rows[row, variable]
+        impossible = np.zeros(len(rows), bool)
+        impossible[row[self.state_literal[seen] == _IMPOSSIBLE]] = True
+        size = s.card[variable]
+        start = np.repeat(np.cumsum(size) - size, size)
+        state = np.repeat(s.state_ptr[variable], size) + np.arange(len(start)) - start
+        literal = self.state_literal[state]
+        out = (state != np.repeat(seen, size)) & (literal >= 0)
+        return np.repeat(row, size)[out], literal[out], impossible
+
+    def _single(self, evidence: Evidence) -> FloatArray:
+        """Return [2n] the log weights given single evidence, which must be possible."""
+        rows, single = self._rows(evidence)
+        if not single:
+            raise ModelError("This question takes one mapping of evidence at a time.")
+        _, literal, impossible = self._excluded(rows)
+        weights = self.literals.log_weights.copy()
+        weights[literal] = -np.inf
+        if impossible[0] or self.literals.log_sum_and_shares(weights)[0] == -np.inf:
+            raise ModelError("The evidence has probability zero. Check it against the zeros of the model.")
+        return weights
+
+    def _ask(self, rows: IntArray, *, shares: bool) -> tuple[FloatArray, FloatArray]:
+        """Return ln Z [N], and the probabilities [N, X] of all states or none."""
+        own = self.literals.log_weights
+        norm = np.logaddexp(own[::2], own[1::2])
+        weights = np.repeat(np.exp(own - np.repeat(norm, 2))[:, None], len(rows), axis=1)
+        row, literal, impossible = self._excluded(rows)
+        weights[literal, row] = 0.0
+        log_z, p = self.literals.many(weights, shares=shares)
+        log_z = np.where(impossible, -np.inf, log_z + norm.sum() + self.constant)
+        if not shares:
+            return log_z, p
+        states = np.zeros((len(rows), len(self.state_literal)))
+        known = self.state_literal >= 0
+        states[:, known] = p[self.state_literal[known]].T
+        states[:, self.state_literal == _CERTAIN] = 1.0
+        states[log_z == -np.inf] = 0.0
+        return log_z, states
+
+    def _states(self, literals: IntArray) -> IntArray:
+        """Return [N, V] states from literals [N, n]."""
+        s = self.domain.structure
+        true = np.zeros((len(literals), len(self.literals.log_weights) + 2), bool)
+        true[np.arange(len(literals))[:, None], literals] = True
+        true[:, _CERTAIN] = True  # the last but one column; the last one stays false for impossible states
+        holds = true[:, self.state_literal]
+        place = np.arange(len(self.state_literal)) - np.repeat(s.state_ptr[:-1], s.card)
+        return (
+            np.add.reduceat(holds * place, s.state_ptr[:-1], axis=1)
+            if s.num_vars
+            else np.zeros((len(literals), 0), int)
+        )
+
+
+@checks_types("graph")
+def compile_circuit(
+    graph: FactorGraph, *, max_nodes: int = _MOST_NODES, memory_limit: float = 4.0, time_limit: float | None = None
+) -> Circuit:
+    """Return the model as a circuit, made by the search of `search-sum`; it may take minutes.
+
+    Args:
+        graph: the model; its observed variables stay observed.
+        max_nodes: the most nodes of the circuit.
+        memory_limit: GiB for the circuit and the cache of the search.
+        time_limit: seconds.
+
+    Raises:
+        ModelError: if no assignment is possible, or a limit is reached.
+    """
+    clock = Clock(time_limit)
+    with clock.govern():
+        reduced = to_free_part(graph)
+        if reduced is None:
+            raise ModelError(_NOTHING)
+        formula = _formula(reduced.graph)
+        formula = simplified(formula, clock, eliminate=False)
+        own = _searched(formula, clock, max_nodes, memory_limit)
+    if own is None:
+        raise ModelError(_NOTHING)
+    return _circuit(own, formula, reduced, _has_chance(reduced.graph))
+
+
+@checks_types("graph")
+def count_assignments(graph: FactorGraph, *, memory_limit: float = 4.0, time_limit: float | None = None) -> int:
+    """Return the number of assignments that are possible, with all digits; only the zeros of the model matter.
+
+    For a formula it is the number of solutions.
+
+    Args:
+        graph: the model; its observed variables stay observed.
+        memory_limit: GiB for the circuit and the cache of the search.
+        time_limit: seconds.
+
+    Raises:
+        ModelError: if a limit is reached, or a noisy-or factor is too large for a table.
+
+    Examples:
+        >>> import equifactor as ef
+        >>> ef.solvers.count_assignments(ef.FactorGraph([2] * 100, [([0, 1], ef.Clause())]))
+        950737950171172051122527404032
+    """
+    clock = Clock(time_limit)
+    with clock.govern():
+        reduced = to_free_part(zeros_alone(graph))
+        if reduced is None:
+            return 0
+        formula = _formula(reduced.graph)
+        if formula.is_value.any() or _has_chance(reduced.graph):
+            raise ModelError("Models with noisy-or factors cannot be counted. Write their zeros as tables.")
+        own = _searched(simplified(formula, clock, eliminate=True), clock, _MOST_NODES, memory_limit)
+    return 0 if own is None else own.count()
+
+
+def _formula(graph: FactorGraph) -> WeightedFormula:
+    formula = formula_of(graph)
+    if formula is None:
+        raise ModelError("The circuit would have too many nodes: the tables have millions of different entries.")
+    return formula
+
+
+def _searched(formula: WeightedFormula, clock: Clock, max_nodes: int, memory_limit: float) -> LiteralCircuit | None:
+    """Return the circuit of a formula; None if it has no solution."""
+    from equifactor.solvers.counting.search_state import SumSearch
+
+    order = search_order(formula.num_vars, [c for c in formula.clauses if len(c) > 1], _PLANNING)
+    search = SumSearch(formula, order.priority, record=True, memory=memory_limit * GIB)
+    while not search.done:
+        search.work()
+        if search.num_nodes > max_nodes or search.is_full:
+            raise ModelError(
+                f"The circuit has more than {search.num_nodes:,} nodes, and the limit is "
+                f"{f'{memory_limit:g} GiB' if search.is_full else f'{max_nodes:,}'}. Raise "
+                f"{'memory_limit' if search.is_full else 'max_nodes'}, or use exact or auto."
+            )
+        if clock.stopped and not search.done:
+            raise ModelError(
+                f"The circuit was not complete after {clock.seconds:.3g} s and {search.num_nodes:,} nodes. Raise "
+                "time_limit, or use auto."
+            )
+    return search.circuit() if search.log_sum > -np.inf else None
+
+
+def _circuit(own: LiteralCircuit, formula: WeightedFormula, reduced: ReducedGraph, chance: bool) -> Circuit:
+    s = reduced.original.structure
+    literal = np.full(int(s.state_ptr[-1]), _IMPOSSIBLE)
+    literal[slice(None) if reduced.kept_states is None else reduced.kept_states] = formula.state_literal
+    if reduced.fixed is not None:
+        decided = reduced.fixed >= 0
+        literal[s.state_ptr[:-1][decided] + reduced.fixed[decided]] = _CERTAIN
+    return Circuit(
+        own, domain_of(s.card, s.variable_names, s.state_names), literal, formula.is_value, formula.constant, chance
+    )
+
+
+def _has_chance(graph: FactorGraph) -> bool:
+    """Return whether lowering adds random auxiliary variables."""
+    s = graph.structure
+    return s.kinds is not None and bool(kinds_with("lowered_by_chance", s.kinds.kind).any())

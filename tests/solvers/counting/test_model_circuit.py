@@ -1,0 +1,171 @@
+"""Circuits against enumeration, and their files."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import equifactor as ef
+from equifactor import Clause, FactorGraph, FormatError, ModelError, NoisyOr, Parity, Status
+from equifactor.answers import Circuit
+
+GRAPH = FactorGraph(
+    {"a": 2, "b": ["low", "mid", "high"], "c": 2, "d": 2, "e": 2},
+    [
+        (["a", "b"], [[1, 0, 2], [0.5, 0.5, 0]]),
+        (["b", "c"], [[1, 1], [1, 3], [0, 1]]),
+        (["a", "c", "d"], Clause([True, False, True])),
+        (["c", "d", "e"], Parity()),
+        (["e"], [0.3, 0.7]),
+    ],
+)
+CIRCUIT = ef.compile_circuit(GRAPH)
+
+
+def random_evidence(graph: FactorGraph, count: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    shape = (count, graph.num_vars)
+    return np.where(rng.random(shape) < 0.3, rng.integers(0, graph.card, shape), -1)
+
+
+def mapping(row: np.ndarray) -> dict[int, int]:
+    return {i: int(x) for i, x in enumerate(row) if x >= 0}
+
+
+@pytest.mark.parametrize("graph", [GRAPH, GRAPH.condition({"c": 1}), FactorGraph([2, 3]), FactorGraph([])])
+def test_answers_given_evidence_are_those_of_enumeration(graph: FactorGraph) -> None:
+    circuit, rows = ef.compile_circuit(graph), random_evidence(graph, 40, seed=1)
+    log_z, p = circuit.log_z(rows), circuit.marginals(rows)
+    for n, row in enumerate(rows):
+        clash = any(row[i] not in (-1, s) for i, s in graph.evidence.items())
+        given = graph if clash else graph.condition(mapping(row))
+        want = ef.solve(given, "MAR", "brute")
+        if clash or want.status is Status.ZERO_PROBABILITY:
+            assert log_z[n] == -np.inf
+            assert not p[n].any() or not graph.num_vars
+            with pytest.raises(ModelError, match="probability zero"):
+                circuit.best(mapping(row))
+            continue
+        assert log_z[n] == pytest.approx(want.log_z, abs=1e-12)
+        np.testing.assert_allclose(p[n], want.marginals.values, atol=1e-12)
+        assignment, score = circuit.best(mapping(row))
+        assert score == pytest.approx(ef.solve(given, "MAP", "brute").log_score, abs=1e-12)
+        assert graph.log_score(assignment) == pytest.approx(score, abs=1e-12)
+
+
+def test_names_and_single_answers() -> None:
+    assert CIRCUIT.log_z({"b": "high"}) == CIRCUIT.log_z([{"b": 2}])[0]
+    assert CIRCUIT.marginals({"a": 1})["b"][2] == 0.0
+    assert CIRCUIT.log_z() == pytest.approx(ef.solve(GRAPH, "PR", "brute").log_z)
+
+
+def test_weights_too_small_for_linear_numbers() -> None:
+    graph = FactorGraph([2] * 400, [([i, i + 1], [[1.0, 1e-9], [1e-9, 1.0]]) for i in range(399)])
+    rows = np.full((3, 400), -1)
+    rows[:2] = np.arange(400) % 2  # every pair differs
+    rows[1, 1:] = -1
+    circuit = ef.compile_circuit(graph)
+    np.testing.assert_allclose(circuit.log_z(rows)[0], 399 * np.log(1e-9), rtol=1e-12)
+    np.testing.assert_array_equal(circuit.marginals(rows)[0].reshape(-1, 2)[:, 1], np.arange(400) % 2)
+
+
+def test_samples_have_the_marginals() -> None:
+    for evidence in ({}, {"a": 0}):
+        samples = CIRCUIT.sample(4000, evidence, seed=3)
+        assert np.isfinite(GRAPH.log_score(samples)).all()
+        p = CIRCUIT.marginals(evidence)
+        for i, d in enumerate(GRAPH.card):
+            found = np.bincount(samples[:, i], minlength=d) / len(samples)
+            np.testing.assert_allclose(found, p[i], atol=0.05)
+    np.testing.assert_array_equal(CIRCUIT.sample(5, seed=1), CIRCUIT.sample(5, seed=1))
+
+
+def test_saved_circuits_come_back(tmp_path: Path) -> None:
+    CIRCUIT.save(tmp_path / "a.safetensors")
+    back, rows = Circuit.load(tmp_path / "a.safetensors"), random_evidence(GRAPH, 9, seed=2)
+    np.testing.assert_array_equal(back.marginals(rows), CIRCUIT.marginals(rows))
+    assert back.marginals({"b": "low"})["a"].tolist() == CIRCUIT.marginals({"b": "low"})["a"].tolist()
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    from safetensors.numpy import load, save
+
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(b"no circuit")
+    with pytest.raises(FormatError, match=r"expected a file that Circuit\.save wrote"):
+        Circuit.load(path)
+    CIRCUIT.save(path)
+    data = path.read_bytes()
+    header = {"equifactor.circuit": '{"variables": null, "states": null, "chance": false}'}
+    for name, change in [("arena", 10**6), ("arena", -(10**6)), ("node_ptr", 3), ("state_literal", 99), ("card", 5)]:
+        arrays = load(data)
+        arrays[name] = arrays[name].copy()
+        arrays[name][-1] = change
+        path.write_bytes(save(arrays, header))
+        with pytest.raises(FormatError, match="do not fit together"):
+            Circuit.load(path)
+
+
+def test_d_dnnf_files(tmp_path: Path) -> None:
+    graph = FactorGraph(
+        [2] * 12, [([i, (i + 1) % 12, (i + 5) % 12], Clause([True, i % 2 == 0, i % 3 == 0])) for i in range(11)]
+    )
+    circuit = ef.compile_circuit(graph)
+    circuit.write_nnf(tmp_path / "a.nnf")
+    back = Circuit.read_nnf(tmp_path / "a.nnf")
+    assert back.count() == circuit.count() == round(np.exp(ef.solve(graph, "PR", "brute").log_z))
+    path = tmp_path / "b.nnf"
+    path.write_text("nnf 6 4 3\nL 1\nL -2\nA 2 0 1\nL -1\nO 1 2 2 3\nA 0\n")  # (1 and not 2) or not 1; then true
+    assert Circuit.read_nnf(path).count() == 8
+    path.write_text("nnf 5 4 3\nL 1\nL -2\nA 2 0 1\nL -1\nO 1 2 2 3\n")
+    read = Circuit.read_nnf(path)
+    assert read.count() == 6  # variable 2 is free where 1 is false, and 3 is free
+    np.testing.assert_allclose(read.marginals()[0], [2 / 3, 1 / 3])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nnf 2 0 1\nL 1\n", "nnf 1 0 1\nL 2\n", "nnf 2 1 1\nL 1\nA 1 1\n", "nnf 3 2 1\nL 1\nL -1\nA 2 0 1\n", "x"],
+)
+def test_malformed_d_dnnf(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.nnf"
+    path.write_text(text)
+    with pytest.raises(FormatError, match="expected d-DNNF"):
+        Circuit.read_nnf(path)
+
+
+def test_counts_of_any_size() -> None:
+    assert ef.compile_circuit(FactorGraph([2] * 200, [([0, 1], Clause())])).count() == 3 * 2**198
+    assert ef.compile_circuit(FactorGraph([3] * 50)).count() == 3**50
+    with pytest.raises(ModelError, match="hide the count"):
+        CIRCUIT.count()
+
+
+def test_possible_assignments_are_counted_whatever_their_weights() -> None:
+    for graph in (GRAPH, GRAPH.condition({"c": 1}), FactorGraph([2] * 3, [([0, 1, 2], Parity()), ([0], [2, 0])])):
+        states = np.indices(graph.card).reshape(graph.num_vars, -1).T
+        possible = states[[all(x[i] == s for i, s in graph.evidence.items()) for x in states]]
+        assert ef.solvers.count_assignments(graph) == np.isfinite(graph.log_score(possible)).sum()
+    assert ef.solvers.count_assignments(FactorGraph([2], [([0], [0, 0])])) == 0
+    with pytest.raises(ModelError, match="noisy-or"):
+        ef.solvers.count_assignments(FactorGraph([2] * 9, [(list(range(9)), NoisyOr(0.1, [0.5] * 8))]))
+
+
+def test_what_circuits_refuse() -> None:
+    with pytest.raises(ModelError, match="No assignment of the model is possible"):
+        ef.compile_circuit(FactorGraph([2], [([0], [0, 0])]))
+    with pytest.raises(ModelError, match=r"limit is 3\. Raise max_nodes"):
+        ef.compile_circuit(ef.generators.random_ksat(30, 2.0, seed=1), max_nodes=3)
+    with pytest.raises(ModelError, match=r"not complete after .* Raise time_limit"):
+        ef.compile_circuit(ef.generators.ising_grid(30, 30, seed=1), time_limit=0.05)
+    with pytest.raises(ModelError, match="array of whole numbers"):
+        CIRCUIT.log_z(np.zeros((2, 3), int))
+    with pytest.raises(ModelError, match="out of range"):
+        CIRCUIT.log_z(np.full((2, 5), 2))
+    with pytest.raises(ModelError, match="one mapping"):
+        CIRCUIT.sample(2, [{0: 1}])
+    with pytest.raises(ModelError, match="observed states only"):
+        CIRCUIT.log_z({"a": [0.2, 0.8]})
+    parents = ef.compile_circuit(FactorGraph([2] * 9, [(list(range(9)), NoisyOr(0.1, [0.5] * 8))]))
+    with pytest.raises(ModelError, match="Noisy-or"):
+        parents.best()
