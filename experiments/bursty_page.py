@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from equifactor.show.palette import styles_of
 from equifactor.show.text_tables import markdown
 from experiments.bursty_experiment import BurstyExperiment
 from experiments.report import mean, mean_over_seeds
@@ -130,20 +131,21 @@ def _tuning(rows: Sequence[Row]) -> str:
 
 def draw_bursty(experiment: BurstyExperiment, rows: Sequence[Row], path: Path) -> None:
     """Draw bit error rates against the SNR, one panel for each strength of bursts."""
-    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     rates, noise = rates_of(experiment, rows), experiment.noise
     trained = {row["name"] for row in rows if "updates" in row}
+    styles = styles_of(rates)
     figure = Figure(figsize=(12, 7), layout="constrained")
     panels = figure.subplots(2, -(-len(noise.burst_std) // 2), sharex=True, sharey=True, squeeze=False).flat
     for panel, burst in zip(panels, noise.burst_std, strict=False):
-        for n, (name, cells) in enumerate(rates.items()):
+        for name, cells in rates.items():
+            colour, marker, _ = styles[name]
             values = [cells[snr, burst] for snr in noise.snr_db]
             panel.errorbar(
                 noise.snr_db, [v.rate or math.nan for v in values], [v.error for v in values], label=name,
-                color=colormaps["tab20"](n % 20), linestyle="-" if name in trained else "--", capsize=2,
-                marker="o" if name in trained else None, markersize=4, linewidth=1.6 if name in trained else 1.0,
+                color=colour, marker=marker, markersize=4, capsize=2,
+                linestyle="-" if name in trained else "--", linewidth=1.6 if name in trained else 1.0,
             )  # fmt: skip
         panel.set(yscale="log", title=f"burst strength {burst:g}", xlabel="SNR, dB", ylabel="bit error rate")
     handles, labels = figure.axes[0].get_legend_handles_labels()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from equifactor.show.palette import styles_of
 from experiments.map_experiment import MapExperiment
 from experiments.marginal_experiment import MarginalExperiment
 from experiments.marginal_page import SeedMean
@@ -19,12 +20,12 @@ _STYLES = ("-", "--", "-.", ":")  # The styles of the lines, which distinguish o
 
 def draw_sizes(experiment: MarginalExperiment, means: Sequence[SeedMean], path: Path) -> None:
     """Draw KL and RMSE against the number of training graphs on logarithmic axes, in two panels as in the paper."""
-    from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(12, 5), layout="constrained")
     names = list(dict.fromkeys(m.name for m in means))
     trained = [name for name in names if any(m.name == name and m.size is not None for m in means)]
+    styles = styles_of(trained)
     for panel, measure in zip(figure.subplots(1, 2), ("kl", "rmse"), strict=True):
         for name in names:
             mine = sorted((m for m in means if m.name == name), key=lambda m: m.size or 0)
@@ -32,11 +33,11 @@ def draw_sizes(experiment: MarginalExperiment, means: Sequence[SeedMean], path: 
             if name not in trained:
                 _draw_level(panel, name, values[0])
                 continue
-            n, ours = trained.index(name), name.startswith("FE-")
+            colour, marker, dashes = styles[name]
             panel.errorbar(
                 [m.size for m in mine], values, [getattr(m, f"{measure}_stderr") for m in mine],
-                color=colormaps["tab20"](n % 20), marker="osv^D"[n % 5], markersize=4, capsize=2, label=name,
-                linestyle="-" if ours else "--", linewidth=1.8 if ours else 1.0,
+                color=colour, marker=marker, linestyle=dashes, markersize=5, capsize=2, label=name,
+                linewidth=1.8 if name.startswith("FE-") else 1.0,
             )  # fmt: skip
         panel.set(xscale="log", yscale="log", xlabel="training graphs", ylabel={"kl": "KL"}.get(measure, "RMSE"))
     figure.suptitle(experiment.title)
@@ -54,11 +55,11 @@ def draw_steps(experiment: MarginalExperiment, rows: Sequence[Row], path: Path) 
     for row in rows:
         if row["seed"] is None and "steps" not in row:
             _draw_level(panel, row["name"], row["kl"])
-    for name in dict.fromkeys(row["name"] for row in rows if "steps" in row):
+    for name, (colour, marker, dashes) in styles_of(row["name"] for row in rows if "steps" in row).items():
         same = [row["steps"] for row in rows if row["name"] == name and "steps" in row]
         counts = sorted(map(int, same[0]))
         values = [mean([s[str(n)]["kl"] for s in same]) for n in counts]
-        panel.plot(counts, values, marker="o", markersize=3, label=name)
+        panel.plot(counts, values, color=colour, marker=marker, linestyle=dashes, markersize=4, label=name)
     panel.set(xscale="log", yscale="log", xlabel="steps", ylabel="KL", title=experiment.title)
     if panel.get_legend_handles_labels()[0]:
         panel.legend(fontsize=7)
