@@ -25,13 +25,16 @@ class ModelReader:
         evidence: evidence files, or observations such as `HR=HIGH,CO=LOW`; one for all models, or one per model.
         format: format of the models; None chooses by suffix.
         sample: which sample of an evidence file with several, counted from 0.
+        projected: whether CNF files may list the variables to count over, which are then in `over`.
     """
 
     paths: list[str]
     evidence: list[str] | None = None
     format: str | None = None
     sample: int | None = None
+    projected: bool = False
     failed: int = field(default=0, init=False)
+    over: list[int] | None = field(default=None, init=False)  # of the last model; None for all variables
 
     def __post_init__(self) -> None:
         files = self.evidence or []
@@ -72,11 +75,18 @@ class ModelReader:
             raise typer.Exit(Exit.BAD_INPUT)
 
     def _read(self, path: str, evidence: str | None) -> FactorGraph:
+        from equifactor.base.files import split_name
         from equifactor.base.progress import bar
         from equifactor.formats import read_graph
 
         with bar(True, f"reading {path}"):
-            graph = read_graph(path, format=self.format)
+            self.over = None
+            if self.projected and (self.format or split_name(path)[1].strip(".")) in ("cnf", "wcnf"):
+                from equifactor.formats.cnf import read_projected_cnf
+
+                graph, self.over = read_projected_cnf(path)
+            else:
+                graph = read_graph(path, format=self.format)
         return graph if evidence is None else graph.condition(given_evidence(graph, evidence, self.sample))
 
 

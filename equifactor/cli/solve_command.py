@@ -135,7 +135,7 @@ def solve(
         raise OptionError(f"--k and --apart rank assignments, so they need --task MAP. Found --task {task}.")
     if count and parse_task(task) is not Task.PR:
         raise OptionError(f"--count gives the number of possible assignments, so it needs --task PR. Found {task}.")
-    graphs = ModelReader(models, evidence, format, sample)
+    graphs = ModelReader(models, evidence, format, sample, projected=count)
     unsolved = unanswered = False
     interrupts = Clock.interrupts
     with AnswerWriter(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
@@ -144,7 +144,7 @@ def solve(
                 asked = None if query is None else parse_query(query, graph, with_file=is_marginal)
                 together = None if joint is None else parse_query(joint, graph)
                 if count:
-                    digits = _digits(count_assignments(graph, time_limit=time_limit))
+                    digits = _digits(count_assignments(graph, graphs.over, time_limit=time_limit))
                     answers.add(json.dumps({"model": path, "count": digits}) + "\n" if as_json else f"{digits}\n")
                     solved = answered = True
                 elif k is not None:

@@ -53,17 +53,36 @@ def read_cnf(path: PathLike) -> FactorGraph:
     literal gets 1 - w and a warning is logged. A header with another number of clauses than the file is a warning too:
     many files for model counting have one. Raises `FormatError`. Time and memory are linear in the file size.
     """
-    where = label(path)
+    reader, name = _read(path)
+    graph = reader.finish(name)
+    reader.check_shown(graph.num_vars)
+    return graph
+
+
+def read_projected_cnf(path: PathLike) -> tuple[FactorGraph, list[int]]:
+    """Read a file for projected counting: the graph, and the variables to count over, all if the file lists none."""
+    reader, name = _read(path)
+    graph = reader.finish(name)
+    if reader.shown_at is None:
+        return graph, [*range(graph.num_vars)]
+    wrong = max(reader.shown, default=0)
+    if wrong > graph.num_vars:
+        raise reader.shown_at.error(f"expected variables from 1 to {graph.num_vars}, found {wrong}")
+    return graph, [v - 1 for v in sorted(reader.shown)]
+
+
+def _read(path: PathLike) -> tuple[_CnfReader, str | None]:
+    """Read all lines of a file; return the reader and the name of the graph."""
     stem, suffix = split_name(path)
     data = read_bytes(path)
-    reader = _CnfReader(where, _dialect(data, suffix), len(data))
+    reader = _CnfReader(label(path), _dialect(data, suffix), len(data))
     for number, lines in _pieces(data):
         if reader.read_clauses(number, lines):
             continue
         for n, line in enumerate(lines.split(b"\n")):
-            if not reader.read(Words(line, where, first_line=number + n, end="the end of the line")):
-                return reader.finish(name=stem)
-    return reader.finish(name=stem)
+            if not reader.read(Words(line, reader.where, first_line=number + n, end="the end of the line")):
+                return reader, stem
+    return reader, stem
 
 
 def _pieces(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -231,7 +250,6 @@ class _CnfReader:
                 "%s: the header announces %s clauses, but the file has %s. All clauses of the file are read.",
                 self.where, count_text(self.num_clauses), count_text(self.clauses.num_clauses),
             )  # fmt: skip
-        self._check_shown(self.num_vars)
         clauses, weights = self.clauses.rows(), self.weights.rows(self.num_vars)
         if one_sided := self.weights.one_sided:
             log.warning(
@@ -244,12 +262,12 @@ class _CnfReader:
         structure = Structure.of_rows(np.full(self.num_vars, 2), rows)
         return FactorGraph.trusted(structure, rows.log_values, None, name)
 
-    def _check_shown(self, num_vars: int) -> None:
+    def check_shown(self, num_vars: int) -> None:
         """Raise `FormatError` for projected counting: a sum over some variables after a maximum over the others."""
         if self.shown_at and not self.shown.issuperset(range(1, num_vars + 1)):
             raise self.shown_at.error(
                 f"expected `c p show` with all {num_vars} variables, found {len(self.shown)}. Projected counting is "
-                "not a sum over assignments and is not supported. Delete the line to count over all variables."
+                "not a sum over assignments. Use `equifactor solve --task PR --count`, or delete the line."
             )
         if self.track and not self.shown_at:
             raise self.track.error(

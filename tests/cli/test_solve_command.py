@@ -67,6 +67,8 @@ def test_counts_have_all_digits(command, tmp_path: Path) -> None:
     (tmp_path / "b.cnf").write_text("p cnf 2 2\n1 2 0\n-1 0\n")
     assert json.loads(command("solve", "b.cnf", "--task", "PR", "--count", "--json").out)["count"] == "1"
     assert command("solve", "b.cnf", "--count").status == 2
+    (tmp_path / "c.cnf").write_text("c t pmc\np cnf 3 1\nc p show 1 0\n1 2 3 0\n")
+    assert command("solve", "c.cnf", "--task", "PR", "--count").out == "2\n"
 
 
 @pytest.mark.parametrize("task", ["MAR", "PR", "MAP"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equifactor import AtMost, Clause, Parity
 from equifactor.base.errors import FormatError, ModelError
-from equifactor.formats.cnf import read_cnf, write_cnf
+from equifactor.formats.cnf import read_cnf, read_projected_cnf, write_cnf
 from equifactor.graph import FactorGraph
 
 
@@ -183,6 +183,17 @@ def test_older_lists_of_some_variables_are_refused(tmp_path):
     for text in ("c ind 1 0\np cnf 2 1\n1 2 0\n", "p pcnf 2 1 1\nvp 1 0\n1 2 0\n"):
         with pytest.raises(FormatError, match="Projected counting is not a sum over assignments"):
             read(tmp_path, text)
+
+
+def test_projected_files(tmp_path):
+    path = tmp_path / "a.cnf"
+    path.write_text("c t pmc\np cnf 3 1\nc p show 3 1 0\n1 2 0\n")
+    assert read_projected_cnf(path)[1] == [0, 2]
+    path.write_text("p cnf 3 1\n1 2 0\n")
+    assert read_projected_cnf(path)[1] == [0, 1, 2]
+    path.write_text("p cnf 3 1\nc p show 4 0\n1 2 0\n")
+    with pytest.raises(FormatError, match=r"a\.cnf:2: expected variables from 1 to 3, found 4"):
+        read_projected_cnf(path)
 
 
 # ---- writing ----------------------------------------------------------------------------------------------

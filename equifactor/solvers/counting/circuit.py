@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
 _LANES = 16  # Sets of weights that a kernel treats together: two cache lines. Chosen by hand.
 _LEAST = 1e-280  # A smaller sum of normalised weights may have lost digits, and is computed again from logs.
@@ -108,18 +108,31 @@ class LiteralCircuit:
         descend(self.node_ptr, self.arena, leaf, branch, np.zeros((1, 0)), literals)
         return np.asarray(literals[0])
 
-    def count(self) -> int:
-        """Return the number of assignments of the circuit, of any size, without weights."""
-        n, totals = len(self.log_weights) // 2, [0] * self.num_nodes
+    def count(self, shown: BoolArray | None = None) -> int:
+        """Return the number of assignments of the circuit, of any size, without weights.
+
+        Args:
+            shown: [n] the variables to count over, all if None. Every node that has a shown variable must be a sum
+                over one, as after a search that decides shown variables first.
+        """
+        n = len(self.log_weights) // 2
+        size = [2] * n if shown is None else (1 + shown).tolist()
+        totals, has_shown = [0] * self.num_nodes, [False] * self.num_nodes
         arena, ptr = self.arena.tolist(), self.node_ptr.tolist()
         for k in range(self.num_nodes):
             at = ptr[k] + 2
-            for size in arena[ptr[k] : ptr[k] + 2]:
-                product = int(size >= 0)
-                for x in arena[at : at + max(0, size)]:
-                    product *= totals[-1 - x] if x < 0 else 1 + (x >= 2 * n)
-                at += max(0, size)
+            for length in arena[ptr[k] : ptr[k] + 2]:
+                product = int(length >= 0)
+                for x in arena[at : at + max(0, length)]:
+                    if x >= 2 * n:
+                        product *= size[x - 2 * n]
+                    elif x < 0:
+                        product *= totals[-1 - x]
+                    has_shown[k] |= has_shown[-1 - x] if x < 0 else size[(x >> 1) if x < 2 * n else x - 2 * n] == 2
+                at += max(0, length)
                 totals[k] += product
+            if not has_shown[k]:
+                totals[k] = min(totals[k], 1)
         return totals[-1]
 
 

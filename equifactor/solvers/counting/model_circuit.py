@@ -16,6 +16,7 @@ from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.kinds import kinds_with
 from equifactor.graph.marginals import Marginals
 from equifactor.graph.possible_states import zeros_alone
+from equifactor.graph.reading.inputs import variable_number
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.counting.circuit import LiteralCircuit
 from equifactor.solvers.counting.circuit_files import domain_of, load_circuit, read_nnf, save_circuit, write_nnf
@@ -26,12 +27,14 @@ from equifactor.solvers.counting.simplify import simplified
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.graph.reading.inputs import Variable
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.counting.formula import WeightedFormula
 
 Evidence = Mapping[Any, Any] | Sequence[Mapping[Any, Any]] | np.ndarray | None
 _IMPOSSIBLE, _CERTAIN = -1, -2  # In place of the literal of a state that no evidence can change.
 _MOST_NODES = 10_000_000  # Nodes of a circuit: about 1 GB.
+_FIRST = 1e9  # A priority above all others: depths of trees and scores by conflicts are below 1e7.
 _NOTHING = "No assignment of the model is possible, so it has no circuit."
 _PLANNING = 1.0  # Reference seconds for the order of the search.
 
@@ -250,13 +253,21 @@ def compile_circuit(
 
 
 @checks_types("graph")
-def count_assignments(graph: FactorGraph, *, memory_limit: float = 4.0, time_limit: float | None = None) -> int:
+def count_assignments(
+    graph: FactorGraph,
+    over: Sequence[Variable] | None = None,
+    *,
+    memory_limit: float = 4.0,
+    time_limit: float | None = None,
+) -> int:
     """Return the number of assignments that are possible, with all digits; only the zeros of the model matter.
 
     For a formula it is the number of solutions.
 
     Args:
         graph: the model; its observed variables stay observed.
+        over: the variables to count over (projected counting): assignments that differ in other variables count once.
+            None for all variables.
         memory_limit: GiB for the circuit and the cache of the search.
         time_limit: seconds.
 
@@ -276,8 +287,21 @@ def count_assignments(graph: FactorGraph, *, memory_limit: float = 4.0, time_lim
         formula = _formula(reduced.graph)
         if formula.is_value.any() or _has_chance(reduced.graph):
             raise ModelError("Models with noisy-or factors cannot be counted. Write their zeros as tables.")
-        own = _searched(simplified(formula, clock, eliminate=True), clock, _MOST_NODES, memory_limit)
-    return 0 if own is None else own.count()
+        formula = simplified(formula, clock, eliminate=over is None)
+        shown = None if over is None else _shown(formula, reduced, over)
+        own = _searched(formula, clock, _MOST_NODES, memory_limit, shown)
+    return 0 if own is None else own.count(shown)
+
+
+def _shown(formula: WeightedFormula, reduced: ReducedGraph, over: Sequence[Variable]) -> BoolArray:
+    """Return [n] which variables of the formula hold states of the variables to count over."""
+    s = reduced.original.structure
+    wanted = np.zeros(s.num_vars, bool)
+    wanted[[variable_number(v, s.index_of_name, s.num_vars) for v in over]] = True
+    states = reduced.values_of_kept(np.repeat(wanted, s.card).astype(float)) > 0
+    shown = np.zeros(formula.num_vars, bool)
+    shown[formula.state_literal[states] >> 1] = True
+    return shown
 
 
 def _formula(graph: FactorGraph) -> WeightedFormula:
@@ -287,12 +311,15 @@ def _formula(graph: FactorGraph) -> WeightedFormula:
     return formula
 
 
-def _searched(formula: WeightedFormula, clock: Clock, max_nodes: int, memory_limit: float) -> LiteralCircuit | None:
-    """Return the circuit of a formula; None if it has no solution."""
+def _searched(
+    formula: WeightedFormula, clock: Clock, max_nodes: int, memory_limit: float, first: BoolArray | None = None
+) -> LiteralCircuit | None:
+    """Return the circuit of a formula; None if it has no solution. Variables in `first` [n] are decided first."""
     from equifactor.solvers.counting.search_state import SumSearch
 
     order = search_order(formula.num_vars, [c for c in formula.clauses if len(c) > 1], _PLANNING)
-    search = SumSearch(formula, order.priority, record=True, memory=memory_limit * GIB)
+    priority = order.priority if first is None else order.priority + _FIRST * first
+    search = SumSearch(formula, priority, record=True, memory=memory_limit * GIB)
     while not search.done:
         search.work()
         if search.num_nodes > max_nodes or search.is_full:

@@ -151,6 +151,19 @@ def test_possible_assignments_are_counted_whatever_their_weights() -> None:
         ef.solvers.count_assignments(FactorGraph([2] * 9, [(list(range(9)), NoisyOr(0.1, [0.5] * 8))]))
 
 
+def test_projected_counts() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        card = rng.choice([2, 2, 3], 8)
+        scopes = [rng.permutation(8)[:3].tolist() for _ in range(9)]
+        graph = FactorGraph(card, [(scope, (rng.random(card[scope]) < 0.6) + 0.0) for scope in scopes])
+        states = np.indices(card).reshape(8, -1).T
+        possible = states[np.isfinite(graph.log_score(states))]
+        for size in (0, 2, 5, 8):
+            over = rng.permutation(8)[:size].tolist()
+            assert ef.solvers.count_assignments(graph, over) == len({tuple(x) for x in possible[:, over].tolist()})
+
+
 def test_what_circuits_refuse() -> None:
     with pytest.raises(ModelError, match="No assignment of the model is possible"):
         ef.compile_circuit(FactorGraph([2], [([0], [0, 0])]))
