@@ -49,6 +49,8 @@ class SearchSum(GraphSolver):
 
     memory_limit: float = option(1.0, "GiB for cached sums and, for marginals, the circuit of the search", low=0.0)
 
+    width: int = option(10_000, "give up at once if the elimination order of the formula is wider", low=0)
+
     @classmethod
     def takes_kinds_of(cls, graph: FactorGraph) -> bool:
         """Return True: clauses stay as they are, and the formula is made of small tables for the others."""
@@ -70,6 +72,12 @@ class SearchSum(GraphSolver):
             )
         formula = simplified(formula, clock.part(_SIMPLIFY_SHARE), eliminate=task is Task.PR)
         run = _Run(formula, task, context, self.memory_limit)
+        if run.order.width is not None and run.order.width > self.width:
+            return Estimate(
+                status=Status.TOO_LARGE,
+                message=f"The formula has an elimination order of width {run.order.width}. Raise width, or use auto.",
+                stats=run.stats,
+            )
         estimate = run.estimate()
         if estimate.log_z == -np.inf:
             return zero_by_exclusion(graph)

@@ -195,3 +195,9 @@ def test_clauses_lose_what_smaller_ones_imply() -> None:
     assert {tuple(sorted(c)) for c in form.clauses} == {(0, 2), (1, 4, 6), (2, 4, 6)}
     factors = [([0, 1], Clause()), ([0, 1, 2], Clause([False, True, True])), ([0, 1], Clause([False, True]))]
     assert simplified_form(3, factors, eliminate=False).clauses == [frozenset({2})]
+
+
+def test_a_wide_formula_can_be_given_up() -> None:
+    got = ef.solve(hard_formula(2), "PR", "search-sum(width=5)")
+    assert got.status is Status.TOO_LARGE
+    assert "Raise width" in got.message
