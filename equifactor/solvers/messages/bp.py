@@ -60,7 +60,9 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> BpEngine:
         """Return the engine with its first messages: unary factors send their tables, all others uniform messages."""
         semiring: Semiring = "max" if task is Task.MAP else "sum"
-        settings = BpSettings(semiring, self.schedule, float(self.damping), self.tolerance, context.seed)
+        # An integer would be another signature of the kernels.
+        damping, tolerance = float(self.damping), float(self.tolerance)
+        settings = BpSettings(semiring, self.schedule, damping, tolerance, context.seed)
         return new_engine(flat, settings, context, self.engine, self.iterations)
 
     def step(self, state: BpEngine, count: int) -> FloatArray:

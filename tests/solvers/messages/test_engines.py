@@ -173,8 +173,8 @@ def test_every_graph_and_setting_has_arguments_of_the_same_types() -> None:
     """Numba compiles a loop again for a read-only array and for a whole number."""
     empty, one = compile(FactorGraph([2, 3], [])), compile(FactorGraph([2, 2], [([0, 1], [[1.0, 2.0], [3.0, 4.0]])]))
     assert tables_of(empty)[1].flags.writeable
-    engine = BeliefPropagation(damping=0, schedule="parallel").init(one, Task.MAP, SolveContext())
+    engine = BeliefPropagation(damping=0, tolerance=0, schedule="parallel").init(one, Task.MAP, SolveContext())
     assert isinstance(engine, BinaryEngine)
     assert engine.pairs.tables.flags.writeable
-    assert type(engine.settings.damping) is float
+    assert type(engine.settings.damping) is type(engine.settings.tolerance) is float
     assert type(Reweighting(one, 4, 0, 0).damping) is float
