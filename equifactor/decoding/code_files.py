@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from equifactor.base.files import PathLike
 
 SUFFIXES = (".dem", ".stim", ".alist", ".npz")
-# Stim writes circuits in capitals and error models in small letters. An error model in capitals begins with ERROR.
-_CIRCUIT = re.compile(r"(\s|#.*\n)*(?!ERROR|LOGICAL_OBS|SHIFT_DET)[A-Z]{1,2}(?![a-z])")
+# Stim writes circuits in capitals. An error model in capitals has lines that begin with ERROR, and a circuit has none.
+_CAPITALS = re.compile(r"(\s|#.*\n)*[A-Z]{1,2}(?![a-z])")
+_ERROR = re.compile(r"^\s*error\b", re.IGNORECASE | re.MULTILINE)
 
 
 def read_code(source: Any, *, basis: str | None = None, prior: float | None = None) -> ErrorModel:
@@ -37,14 +38,16 @@ def read_code(source: Any, *, basis: str | None = None, prior: float | None = No
         _refuse_basis(basis, "a model")
         return source
     if not isinstance(source, (str, os.PathLike)):
-        if type(source).__module__.partition(".")[0] != "stim":
+        kind = type(source).__name__ if type(source).__module__.partition(".")[0] == "stim" else ""
+        if kind not in ("Circuit", "DetectorErrorModel"):
             raise OptionError(
-                f"A code must be a path, the text of a .dem file, a stim.DetectorErrorModel or a stim.Circuit, "
+                f"A code must be a path, a stim.DetectorErrorModel, a stim.Circuit, or the text of either, "
                 f"found {brief(source)}."
             )
-        return _of_text(str(source), ".stim" if type(source).__name__ == "Circuit" else ".dem", "<stim>", basis)
+        return _of_text(str(source), ".stim" if kind == "Circuit" else ".dem", "<stim>", basis)
     if is_text(source):
-        return _of_text(source, ".stim" if _CIRCUIT.match(source) else ".dem", "<text>", basis)
+        is_circuit = _CAPITALS.match(source) and not _ERROR.search(source)
+        return _of_text(source, ".stim" if is_circuit else ".dem", "<text>", basis)
     return _of_file(source, basis, prior)
 
 

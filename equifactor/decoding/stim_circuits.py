@@ -40,7 +40,12 @@ def model_of_circuit(text: str, where: str = "<circuit>", basis: str | None = No
     except (ValueError, MemoryError) as error:
         why = " ".join(str(error).split())[:_MAX_REASON]
         raise FormatError(f"{where}: Stim cannot read the circuit: {why}") from None
-    return model if basis is None else model.with_detectors(detectors_of_basis(circuit, basis))
+    if basis is None:
+        return model
+    kept = detectors_of_basis(circuit, basis)
+    if not kept:
+        raise OptionError(f"{where}: the circuit has no detectors of basis {basis}. Choose the other basis, or none.")
+    return model.with_detectors(kept)
 
 
 def _check_depth(text: str, where: str) -> None:

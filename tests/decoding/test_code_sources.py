@@ -62,6 +62,11 @@ def test_objects_of_stim_are_codes() -> None:
             assert decoder.model.num_observables == 1
     with pytest.raises(OptionError, match="Leave out the argument observables"):
         Decoder(circuit, observables=[[1]])
+    with pytest.raises(OptionError, match="the circuit has no detectors of basis X"):
+        Decoder(circuit, basis="X")
+    with pytest.raises(OptionError, match="A code must be a path"):
+        Decoder(stim.PauliString("X"))
+    assert Decoder("DETECTOR D0\nERROR(0.1) D0 L0\n").model.num_errors == 1
 
 
 def test_arguments_of_from_dem_are_arguments_of_the_class() -> None:
