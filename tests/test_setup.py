@@ -40,7 +40,7 @@ def test_ci_checks_style_builds_site_and_wheel_and_then_runs_the_tests() -> None
     assert os.access(script, os.X_OK)
     text = script.read_text()
     assert text.startswith("#!/usr/bin/env bash\nset -euo pipefail\n")
-    for step in ("make docs ", "make lint\n", "make wheel-check\n"):
+    for step in ("make docs ", "make wheel-check ", "make lint\n"):
         assert f"\n{step}" in text
     assert text.endswith("\nmake test\n")
 
