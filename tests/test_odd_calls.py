@@ -177,6 +177,8 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("a memory that is not a number", lambda: ef.plan(GRAPH).excess(NAN)),
     ("messages that no float holds", lambda: ef.solvers.map_upper_bound(GRAPH, 10**400)),
     ("the sum over graphs", lambda: FLAT.sum_per_graph(True, [1.0])),
+    ("rows of values", lambda: FLAT.marginals(RAGGED)),
+    ("starts of marginals", lambda: ef.answers.Marginals([0.5], 3)),
     ("curves", lambda: ef.plot.plot_error_rates({"x": 1})),
 ]
 

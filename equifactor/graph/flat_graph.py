@@ -255,7 +255,7 @@ class FlatGraph(Generic[Array]):
         if not isinstance(axis, str) or axis not in self.graph_ptr:
             raise OptionError(f"There is no axis {brief(axis)}; {choices(axis, list(self.graph_ptr))}.")
         count = int(self.graph_ptr[axis][-1])
-        if np.shape(values)[:1] != (count,) or not hasattr(values, "shape"):
+        if getattr(values, "shape", ())[:1] != (count,):
             raise ModelError(f"{axis} need an array or a tensor with {count} rows, found {brief(values)}.")
         if axis == "entries":
             place = np.empty_like(self.entry_order)
@@ -277,7 +277,7 @@ class FlatGraph(Generic[Array]):
     @checks_types("n")
     def marginals_of(self, probabilities: FloatArray, n: int) -> Marginals:
         """Return marginals of graph n alone, as `marginals` does."""
-        if np.shape(probabilities)[:1] != (self.num_states,) or not hasattr(probabilities, "shape"):
+        if getattr(probabilities, "shape", ())[:1] != (self.num_states,):
             raise ModelError(f"probabilities must be an array [{self.num_states}], found {brief(probabilities)}.")
         if not 0 <= n < self.num_graphs:
             raise ModelError(f"Graph {n} does not exist. The number of graphs is {self.num_graphs}.")

@@ -35,6 +35,8 @@ class Marginals(Sequence["FloatArray"]):
 
     @checks_types("values", "ptr", "structure")
     def __init__(self, values: FloatArray, ptr: IntArray, structure: Structure | None = None) -> None:
+        if np.ndim(values) != 1 or np.ndim(ptr) != 1 or not len(ptr):
+            raise ModelError("Marginals need the values [X] and where each vector begins [V+1].")
         self.values = values
         self.ptr = ptr
         self.structure = structure  # of the graph, for its names

@@ -215,7 +215,7 @@ class Relabelling:
         from equifactor.symmetry.relabelled_graph import message_places
 
         places = message_places(self, source, target)
-        if np.shape(values)[:1] != places.shape or not hasattr(values, "shape"):
+        if getattr(values, "shape", ())[:1] != places.shape:
             raise ModelError(f"Messages must be an array or a tensor [S] or [S, H], S = {len(places)}.")
         return values[np.argsort(places)]
 
