@@ -19,6 +19,7 @@ EXTRAS = {
     "stim": "decoding",
     "sinter": "decoding",
     "pytoulbar2": "toulbar2",
+    "pyganak": "ganak",
     "distributed": "cluster",
     "lightning_fabric": "distributed",
     "networkx": "interop",

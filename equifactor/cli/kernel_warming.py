@@ -46,7 +46,7 @@ def families() -> dict[str, Callable[[], None]]:
     solvers = {
         name: functools.partial(_run_solver, name)
         for name in names
-        if ".learned." not in SOLVERS[name] and name not in ("brute", "toulbar2")
+        if ".learned." not in SOLVERS[name] and name not in ("brute", "ganak", "toulbar2")
     }
     others = {
         "elimination": _eliminate, "messages": _pass_messages, "networks": _run_networks, "search": _search,

