@@ -72,16 +72,28 @@ def test_random_graphs_with_plain_sums_and_kernels(plain: bool, monkeypatch: pyt
 def test_a_search_between_bounds_where_sums_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query_portfolio, "_SUM_BITS", 2.0)
     monkeypatch.setattr(query_portfolio, "_MOST_STEPS", 40)
+    monkeypatch.setattr(query_portfolio, "_BOUND_SHARE", 0.02)
     monkeypatch.setattr("equifactor.solvers.auto.chooser._FEW_STATES", 1)
     for seed in range(1):
         graph = ising_grid(4, 4, seed=seed)
         query = [1, 4, 6, 9, 11, 14]
-        result = ef.solve(graph, "MMAP", query=query, time_limit=3.0)
+        result = ef.solve(graph, "MMAP", query=query, time_limit=20.0)
         best = best_sum(graph, query)
         assert result.stats["chosen"] == "sums, then block search"
         assert result.log_score == pytest.approx(best, abs=1e-9)
         assert result.upper_bound >= best - 1e-9
         assert result.lower_bound == result.log_score
+
+
+def test_a_search_ends_when_its_bounds_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equifactor.solvers.auto.chooser._FEW_STATES", 1)
+    monkeypatch.setattr(query_portfolio, "_SUM_BITS", 2.0)
+    graph = ising_grid(4, 4, seed=0)
+    nothing = ef.solve(graph, "MMAP", query=[], time_limit=1.0)
+    assert nothing.status is ef.Status.OPTIMAL
+    assert nothing.log_score == pytest.approx(ef.solve(graph, "PR").log_z)
+    monkeypatch.setattr(query_portfolio, "upper_bound", lambda *_: best_sum(graph, [5, 10]))
+    assert ef.solve(graph, "MMAP", query=[5, 10], time_limit=4.0).status is ef.Status.OPTIMAL
 
 
 def test_a_step_never_lowers_the_sum() -> None:

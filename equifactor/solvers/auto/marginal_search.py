@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import GRACE
+from equifactor.base.clock import Clock
 from equifactor.base.status import Task
 from equifactor.graph.reduction import without_observed
 from equifactor.solvers.elimination.exact import Exact
@@ -71,10 +73,12 @@ class BlockAscent:
         return self.graph.condition(observed)
 
     def _evaluate(self) -> bool:
-        """Compute the score of the present states; return whether the sums fit and the clock has not stopped."""
+        """Compute the score of the present states, also shortly after the deadline; return whether the sums fit."""
         steps, free, _ = self._planned(np.zeros(0, np.int64))
         self._goal = min(max(_TIMES * steps.entries, _LEAST_ENTRIES), max(_MOST_ENTRIES, 2.0 * steps.entries))
-        found = None if steps.largest > _LARGEST_BITS else sum_out_part(free, steps, self.context.clock)
+        found = (
+            None if steps.largest > _LARGEST_BITS else sum_out_part(free, steps, Clock(GRACE + self.context.clock.left))
+        )
         if found is None:
             return False
         self.score = float(found[0].log_score(np.zeros(0, np.int64)))

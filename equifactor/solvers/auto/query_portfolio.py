@@ -30,6 +30,8 @@ _SUM_BITS = 18.0  # log2 of the largest table of a sum that leaves a MAP. Chosen
 # variables had no order within 2^24 entries with 6, and one within 2^21 with 0.
 _SEARCH_BITS = 3.0
 _START_SHARE = 0.15  # The share of the time for the assignment that a search begins with. Chosen by hand.
+# The share of the time left for a second try, if the first one had no time to find an assignment. Chosen by hand.
+_SECOND_SHARE = 0.5
 _BOUND_SHARE = 0.15  # The share of the time for the upper bound. Chosen by hand.
 _NO_QUERY = 1e-3  # The weight of a maximum in the upper bound: a sum of this power. It loses 0.001 nats per variable.
 _MOST_STEPS = 4000  # Most steps of a search without a time limit.
@@ -61,21 +63,29 @@ def _search(problem: QueryProblem, method: Auto, context: SolveContext) -> Estim
     clock = context.clock
     if clock.left == math.inf:
         clock = clock.within(method.seconds)
-    graph, seconds = problem.graph, clock.left
-    upper = upper_bound(problem, replace(context, clock=clock.within(_BOUND_SHARE * seconds)))
+    graph = problem.graph
+    upper = upper_bound(problem, replace(context, clock=clock.within(_BOUND_SHARE * clock.left)))
     if upper == -math.inf:
         return impossible()
-    first = replace(method, seconds=_START_SHARE * seconds)
-    start = replace(context, clock=clock.within(_START_SHARE * seconds), query=None)
-    (best,) = estimates_of(first, [graph], Task.MAP, start)
+    best = Estimate(status=Status.TIME_LIMIT)
+    for share in (_START_SHARE, _SECOND_SHARE):
+        if best.assignment is None and best.status is not Status.ZERO_PROBABILITY:
+            own = share * clock.left
+            start = replace(context, clock=clock.within(own), query=None)
+            (best,) = estimates_of(replace(method, seconds=own), [graph], Task.MAP, start)
     if best.status is Status.ZERO_PROBABILITY or (best.assignment is None and proven_impossible(graph, clock)):
         return impossible()
     states = np.zeros(graph.num_vars, np.int64) if best.assignment is None else best.assignment
     search = BlockAscent(graph, problem.is_query, states, replace(context, clock=clock))
-    while search.possible and not clock.stopped and search.steps < _MOST_STEPS:
+
+    def is_proven() -> bool:
+        return not len(search.query) or upper - search.score <= method.gap * max(1.0, abs(search.score))
+
+    while search.possible and not clock.stopped and search.steps < _MOST_STEPS and not is_proven():
         search.step()
         context.report(search.steps, None, f"{search.score:.6g} <= best <= {upper:.6g}")
-    return _answer(problem, search, upper, context)
+    answer = _answer(problem, search, upper, context)
+    return replace(answer, status=Status.OPTIMAL) if search.possible and is_proven() else answer
 
 
 def _answer(problem: QueryProblem, search: BlockAscent, upper: float, context: SolveContext) -> Estimate:
