@@ -50,7 +50,7 @@ def test_a_training_log(command, tmp_path: Path) -> None:
     ("arguments", "status", "sentence"),
     [
         (["nothing.uai"], 3, "nothing.uai: cannot read this file: there is no such file"),
-        (["nothing.jsonl"], 3, "nothing.jsonl: there is no such file"),
+        (["nothing.jsonl"], 3, "nothing.jsonl: cannot read this file: there is no such file"),
         (["nothing.safetensors"], 3, "the training log nothing.jsonl is missing beside it"),
         (["empty"], 3, "empty: expected a model file, a folder of results"),
         (["grid.uai", "--solver", "frob"], 2, "There is no solver 'frob'"),
