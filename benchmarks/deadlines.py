@@ -66,8 +66,10 @@ RANDOM: dict[str, Callable[[], FactorGraph]] = {
 
 
 def _rows(graph: FactorGraph, limit: float, seed: int) -> Any:
-    """Ask for the marginals under 50 rows of evidence on the first two variables."""
-    found = solve(graph, evidence=[{0: n % 2, 1: n // 2 % 2} for n in range(50)], time_limit=limit, seed=seed)
+    """Ask for the marginals under 50 rows of evidence on the first two variables that are free."""
+    first, second = graph.free_vars[:2].tolist()
+    rows = [{first: n % 2, second: n // 2 % 2} for n in range(50)]
+    found = solve(graph, evidence=rows, time_limit=limit, seed=seed)
     return SimpleNamespace(status=found.statuses[0])  # A dictionary of marginals would take longer than the limit.
 
 
