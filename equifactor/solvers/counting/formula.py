@@ -88,8 +88,10 @@ def formula_of(graph: FactorGraph, seconds: float = np.inf) -> WeightedFormula |
         graph = FactorGraph.trusted(Structure.of_rows(s.card, others), others.log_values, None)
     graph = lower(graph).graph
     builder = _Builder(graph.card, len(s.card))
-    if 4 * len(clauses.scope_vars) + builder.literals_of_tables(graph) > min(_MOST_LITERALS, _PACE * seconds):
+    needed = 4 * len(clauses.scope_vars) + builder.literals_of_states() + builder.literals_of_tables(graph)
+    if needed > min(_MOST_LITERALS, _PACE * seconds):
         return None
+    builder.add_states()
     builder.add_clauses(clauses)
     builder.add_tables(graph)
     return builder.finish()
@@ -119,8 +121,15 @@ class _Builder:
         self.constant = 0.0
         self.values: list[int] = []
         self._known: dict[tuple[bytes, tuple[int, ...]], tuple[float, list[tuple[float, list[Cube]]]]] = {}
-        for i in np.flatnonzero(wide).tolist():
-            own = self.literal[state_ptr[i] : state_ptr[i + 1]].tolist()
+
+    def literals_of_states(self) -> float:
+        """Return the number of literals of the clauses by which a variable has one of its three or more states."""
+        return float((self.card[self.card > 2].astype(np.float64) ** 2).sum())
+
+    def add_states(self) -> None:
+        """Add the clauses by which a variable has one of its three or more states."""
+        for i in np.flatnonzero(self.card > 2).tolist():
+            own = self.literal[self.state_ptr[i] : self.state_ptr[i + 1]].tolist()
             self.clauses.add(frozenset(own))
             self.clauses.update(frozenset((own[a] ^ 1, own[b] ^ 1)) for a in range(len(own)) for b in range(a))
 

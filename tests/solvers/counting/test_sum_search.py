@@ -201,3 +201,10 @@ def test_a_wide_formula_can_be_given_up() -> None:
     got = ef.solve(hard_formula(2), "PR", "search-sum(width=5)")
     assert got.status is Status.TOO_LARGE
     assert "Raise width" in got.message
+
+
+def test_clauses_of_many_states_are_counted_before_they_are_made(lines_run) -> None:
+    """Variables of 60 states have 1,770 clauses each, which no short limit allows."""
+    graph = ef.generators.potts_grid(4, 4, states=60, seed=0)
+    assert formula_of(graph, 1e-3) is None
+    assert lines_run(lambda: formula_of(graph, 1e-3)) < 2000
