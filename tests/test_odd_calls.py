@@ -238,6 +238,11 @@ def test_a_task_may_be_text() -> None:
     assert plan.cost == ef.plan(GRAPH, task=ef.Task.MAP).cost
 
 
+def test_a_graph_is_not_a_code() -> None:
+    with pytest.raises(ef.OptionError, match=r"A code must be a check matrix, .* found FactorGraph"):
+        ef.decoding.Decoder(GRAPH, "relay")
+
+
 def test_a_missing_answer_is_a_missing_attribute() -> None:
     assert not hasattr(MAP, "factor_marginals")
     assert hasattr(RESULT, "factor_marginals")

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.base.argument_types import checks_types
 from equifactor.base.clock import Clock
-from equifactor.base.errors import OptionError
+from equifactor.base.errors import OptionError, brief
 from equifactor.base.options import did_you_mean, format_value
 from equifactor.base.progress import bar
 from equifactor.base.run_context import check_run
@@ -104,6 +104,10 @@ class Decoder:
             if observables is not None:
                 raise OptionError("A model or a file has its own observables. Leave out the argument observables.")
             self.model = read_source(checks, priors, basis=basis)
+        elif not hasattr(checks, "shape") and not hasattr(checks, "__iter__"):
+            raise OptionError(
+                f"A code must be a check matrix, an ErrorModel, a file or a circuit, found {brief(checks)}."
+            )
         elif basis is not None:
             raise OptionError("Only circuits have a basis, which chooses among their detectors. Leave basis out.")
         elif priors is None:
