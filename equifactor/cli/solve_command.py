@@ -125,15 +125,16 @@ def solve(
     options: dict[str, Any] = {
         "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
     }  # fmt: skip
-    is_marginal = parse_task(task) is Task.MMAP
+    wanted = parse_task(task, with_query=True)
+    is_marginal = wanted is Task.MMAP
     if is_marginal and query is None:
         raise OptionError("--task MMAP needs --query, the variables to maximise over, such as --query BP,SAO2.")
     solve_graph([], **options, query=[] if is_marginal else None)  # checks the options before any file is read
-    if joint is not None and parse_task(task).maximises:
+    if joint is not None and wanted.maximises:
         raise OptionError(f"--joint needs probabilities, but --task {task} computes states. Use --task MAR.")
-    if (k is not None or apart > 1) and parse_task(task) is not Task.MAP:
+    if (k is not None or apart > 1) and wanted is not Task.MAP:
         raise OptionError(f"--k and --apart rank assignments, so they need --task MAP. Found --task {task}.")
-    if count and parse_task(task) is not Task.PR:
+    if count and wanted is not Task.PR:
         raise OptionError(f"--count gives the number of possible assignments, so it needs --task PR. Found {task}.")
     graphs = ModelReader(models, evidence, format, sample, projected=count)
     unsolved = unanswered = False

@@ -163,7 +163,7 @@ def solve(
                [0.8  , 0.2  ]])
     """
     graphs = as_graphs(graph)
-    wanted = parse_task(task)
+    wanted = parse_task(task, with_query=True)
     method = _method(solver, settings)
     method.check_task(wanted)
     check_run(time_limit, seed, progress)
@@ -274,8 +274,11 @@ def _given(graphs: list[FactorGraph], evidence: Evidence | Sequence[Evidence | N
     return [g if e is None else g.condition(e) for g, e in zip(graphs, evidence, strict=True)]
 
 
-def parse_task(task: str) -> Task:
-    """Return a task by its name in upper or lower case; MPE is another name of MAP."""
+def parse_task(task: str, *, with_query: bool = False) -> Task:
+    """Return a task by its name in upper or lower case; MPE is another name of MAP.
+
+    MMAP is refused unless `with_query`, since only `solve` takes a query.
+    """
     name = task.upper() if isinstance(task, str) else ""
     if name == "MPE":
         return Task.MAP
@@ -287,6 +290,8 @@ def parse_task(task: str) -> Task:
         elif is_mapping(task):
             text += f" A mapping of observed states is evidence: write evidence={brief(task)}."
         raise OptionError(text)
+    if name == Task.MMAP and not with_query:
+        raise OptionError("The task MMAP needs a query, so it is for solve alone. Use MAR, PR or MAP.")
     return Task(name)
 
 

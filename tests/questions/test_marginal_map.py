@@ -162,6 +162,8 @@ def test_the_query_is_checked() -> None:
         ef.solve(graph, "MMAP", query=[0], evidence=[{0: 1}, {}])
     with pytest.raises(OptionError, match="needs a query"):
         ef.plan(graph, task="MMAP")
+    with pytest.raises(OptionError, match="needs a query"):
+        ef.compare(graph, ["exact"], task="MMAP")
 
 
 def test_files_of_the_competition(tmp_path: Path) -> None:
