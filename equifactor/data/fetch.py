@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import socket
 import tarfile
 import urllib.error
 import urllib.parse
@@ -100,6 +101,10 @@ def temporary_file(target: Path, data: bytes) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
+class UnreachableError(FormatError):
+    """A server that this machine cannot reach: the other files of the server need not be tried."""
+
+
 class _HttpsOnly(urllib.request.HTTPRedirectHandler):
     """A handler that follows only redirects to https addresses."""
 
@@ -128,6 +133,12 @@ def _get_https(url: str) -> bytes:
             reason = f"the server answered {error.code}"
         except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
             reason = str(getattr(error, "reason", error))
+            if isinstance(getattr(error, "reason", None), socket.gaierror):
+                host = urllib.parse.urlsplit(url).hostname
+                raise UnreachableError(
+                    f"{host}: cannot find this server: {reason}. Check the network and repeat the download. Models "
+                    "that were fetched stay."
+                ) from None
     raise FormatError(f"{url}: cannot fetch this file after {_TRIES} attempts: {reason}.")
 
 

@@ -23,7 +23,7 @@ from equifactor.base.options import choices
 from equifactor.base.progress import bar
 from equifactor.base.run_context import check_run
 from equifactor.data.collections import INDEX, Instance, collection
-from equifactor.data.fetch import Fetcher, temporary_file
+from equifactor.data.fetch import Fetcher, UnreachableError, temporary_file
 
 if TYPE_CHECKING:
     from equifactor.graph.marginals import Marginals
@@ -62,6 +62,9 @@ def download(
         for n, record in enumerate(records):
             try:
                 _fetch_instance(record, target, fetch)
+            except UnreachableError:
+                _write_index(target)
+                raise
             except (EquifactorError, OSError) as error:
                 failures.append(f"{record['collection']}/{record['name']}: {error}")
             if report is not None:

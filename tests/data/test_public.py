@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import socket
 import tarfile
 import zipfile
 from pathlib import Path
@@ -103,6 +104,21 @@ def test_download_by_https_only(tmp_path: Path) -> None:
         download(tmp_path, source="http://example.org/{repository}/{path}")
     with pytest.raises(OptionError, match="no collection 'Nope'"):
         download(tmp_path, ["Nope"])
+
+
+def test_download_stops_at_once_without_a_network(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def no_address(host: str, *args: object, **options: object) -> None:
+        asked.append(host)
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_address)
+    with pytest.raises(FormatError, match=r"^nowhere\.invalid: cannot find this server"):
+        download(tmp_path / "models", source="https://nowhere.invalid/{repository}/{path}")
+    assert asked == ["nowhere.invalid"]
 
 
 def test_shipped_list_is_complete() -> None:
