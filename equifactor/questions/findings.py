@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TITLES = ["finding", "without it", "change", "alone", "conflict"]
 
 
-class Finding(NamedTuple):
+class FindingEffect(NamedTuple):
     """What one finding contributes."""
 
     variable: Any  # as in the evidence
@@ -35,7 +35,7 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Findings(Sequence[Finding]):
+class Findings(Sequence[FindingEffect]):
     """The findings of one set of evidence, the one with the largest influence on p(target = state) first."""
 
     target: int | str
@@ -44,7 +44,7 @@ class Findings(Sequence[Finding]):
     prior: float  # p(target = state) without findings
     conflict: float  # ln prod p(finding) / p(all): above 0 if the findings contradict each other
     status: Status
-    rows: tuple[Finding, ...] = field(repr=False)
+    rows: tuple[FindingEffect, ...] = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -56,7 +56,7 @@ class Findings(Sequence[Finding]):
         """Return a pandas data frame with a row per finding."""
         from equifactor.questions.frames import data_frame
 
-        return data_frame({name: [getattr(row, name) for row in self.rows] for name in Finding._fields})
+        return data_frame({name: [getattr(row, name) for row in self.rows] for name in FindingEffect._fields})
 
     def __repr__(self) -> str:
         return f"Findings(p({self.target} = {self.state}), {len(self)} findings, {self.status})"
@@ -132,7 +132,9 @@ def findings(
     rest, single = slice(2, 2 + count), slice(2 + count, 2 + 2 * count)
     conflicts = log_z[single] + log_z[rest] - log_z[0] - log_z[1]
     rows = [
-        Finding(name, value, float(p[2 + n][x]), float(p[0][x] - p[2 + n][x]), float(p[2 + count + n][x]), float(c))
+        FindingEffect(
+            name, value, float(p[2 + n][x]), float(p[0][x] - p[2 + n][x]), float(p[2 + count + n][x]), float(c)
+        )
         for n, ((name, value), c) in enumerate(zip(items, conflicts, strict=True))
     ]
     rows.sort(key=lambda row: -abs(row.change))

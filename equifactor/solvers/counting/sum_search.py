@@ -71,7 +71,7 @@ class SearchSum(GraphSolver):
                 message="As a formula the model would have too many clauses for the time. Use exact, or bp.",
             )
         formula = simplified(formula, clock.part(_SIMPLIFY_SHARE), eliminate=task is Task.PR)
-        run = _Run(formula, task, context, self.memory_limit)
+        run = _SumRun(formula, task, context, self.memory_limit)
         if run.order.width is not None and run.order.width > self.width:
             return Estimate(
                 status=Status.TOO_LARGE,
@@ -86,7 +86,7 @@ class SearchSum(GraphSolver):
         return replace(estimate, stats=run.stats)
 
 
-class _Run:
+class _SumRun:
     """The search for the sum of one formula, or its elimination where the search takes longer than that.
 
     Args:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
     from equifactor.solvers.sampling.cutset_log_z import LogZ
-    from equifactor.solvers.sampling.running_batches import Findings
+    from equifactor.solvers.sampling.running_batches import BatchStatistics
 
 _UPDATES = 1500  # Blocks are sized so that this many can be drawn in the time. Halved or doubled: error within 15 %.
 # In a large graph this many are enough, so that blocks are not too small. Halved or doubled: error within 10 %.
@@ -187,7 +187,7 @@ class BlockMoves:
         """The largest sum over a block, of the chosen states of cutsets: a lower bound on ln Z, or -inf."""
         return max((w.best for w in self._watched if w is not None), default=-math.inf)
 
-    def log_z(self, found: Findings) -> LogZ | None:
+    def log_z(self, found: BatchStatistics) -> LogZ | None:
         """Return ln Z from all covers together, given the averages of the chains; None if there is no estimate."""
         return combined([w.estimate(found) for w in self._watched if w is not None])
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
     from equifactor.factors.move_model import MoveModel
     from equifactor.graph.reduction import ReducedGraph
-    from equifactor.solvers.sampling.running_batches import Findings, RunningBatches
+    from equifactor.solvers.sampling.running_batches import BatchStatistics, RunningBatches
     from equifactor.solving.solver import SolveContext
 
 # Independent draws that chains must be worth before they count as mixed. Halved or doubled: error within 20 %.
@@ -104,7 +104,7 @@ def no_start(reduced: ReducedGraph, clock: Clock) -> Estimate:
 
 
 def sampled_estimate(
-    reduced: ReducedGraph, found: Findings, sweeps: int, copies: int, context: SolveContext
+    reduced: ReducedGraph, found: BatchStatistics, sweeps: int, copies: int, context: SolveContext
 ) -> Estimate:
     """Return marginals with standard errors, R-hat and effective sample sizes, over the original graph.
 

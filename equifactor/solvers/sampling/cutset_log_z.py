@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
     from equifactor.solvers.sampling.block_chains import BlockChains, Cover
-    from equifactor.solvers.sampling.running_batches import Findings
+    from equifactor.solvers.sampling.running_batches import BatchStatistics
 
 # Draws of each chain below which there is no estimate, since its error would be a guess. Halved, more short runs of
 # `blocks` have an answer, with fewer draws than its error needs.
@@ -92,7 +92,7 @@ class CutsetLogZ:
         clamped_sums(read_only(self._clamped), self._chains.cold, *self._second.records, there)
         self._given.append(np.minimum(there - log_sum - self._bare, 0.0))
 
-    def estimate(self, found: Findings) -> LogZ | None:
+    def estimate(self, found: BatchStatistics) -> LogZ | None:
         """Return ln Z = ln W(a) - ln mean of p(a | b); None after too few draws, or if a was always impossible.
 
         Args:

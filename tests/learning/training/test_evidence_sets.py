@@ -35,7 +35,7 @@ def test_states_are_drawn_from_the_model() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        ({"count": 2}, "must be at least 5, found 2"),
+        ({"count": 2}, "must be 5 to 2147483648, found 2"),
         ({"observe": 1.5}, "a share above 0 and below 1"),
         ({"observe": [0]}, "2 different evidence sets, and at least 5"),
         ({"observe": range(9)}, "At least one variable must be observed, and at least one must remain"),

@@ -39,7 +39,7 @@ def test_files(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(r) + "\n" for r in RECORDS) + '{"epoch": 1', encoding="utf-8")
     assert TrainingLog.read(file).records == RECORDS  # the last line is being written
     assert len(TrainingLog.read(tmp_path / "mine.safetensors")) == 100
-    with pytest.raises(FormatError, match=r"other\.jsonl: there is no such file"):
+    with pytest.raises(FormatError, match=r"other\.jsonl: .*there is no such file"):
         TrainingLog.read(tmp_path / "other.jsonl")
     file.write_text('{"epoch": 0}\n[]\n{"epoch": 1}\n', encoding="utf-8")
     with pytest.raises(FormatError, match=r"mine\.jsonl:2: expected a line of a training log"):

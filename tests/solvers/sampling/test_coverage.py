@@ -103,14 +103,14 @@ def test_the_last_chain_in_a_mode_can_leave_it() -> None:
 def test_copies_and_short_chains_are_not_called_converged() -> None:
     from equifactor.graph.reduction import to_free_part
     from equifactor.solvers.sampling.chain_driver import sampled_estimate
-    from equifactor.solvers.sampling.running_batches import Findings
+    from equifactor.solvers.sampling.running_batches import BatchStatistics
     from equifactor.solving.solver import SolveContext
 
     reduced = to_free_part(FactorGraph([2], [([0], [1.0, 3.0])]))
     assert reduced is not None
 
     def estimate(effective: float, copies: int) -> tuple[Status, str]:
-        found = Findings(np.array([0.3, 0.7]), np.full(2, 0.01), np.ones(2), np.full(2, effective), 16, 8)
+        found = BatchStatistics(np.array([0.3, 0.7]), np.full(2, 0.01), np.ones(2), np.full(2, effective), 16, 8)
         got = sampled_estimate(reduced, found, 100, copies, SolveContext())
         return got.status, got.message
 
