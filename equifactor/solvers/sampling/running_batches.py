@@ -34,7 +34,7 @@ _SLOW = 0.5
 _MIXED = 1.05, 1.5
 
 
-class Findings(NamedTuple):
+class BatchStatistics(NamedTuple):
     """The mean of every quantity over all chains, and its diagnostics."""
 
     mean: FloatArray  # [X]
@@ -98,7 +98,7 @@ class RunningBatches:
             self._done = [(a + b, c + d) for (a, c), (b, d) in pairs]
             self.length *= 2
 
-    def findings(self) -> Findings:
+    def findings(self) -> BatchStatistics:
         """Return means and errors from all complete batches but the first ones; at least one sweep is needed."""
         if not self._done:  # The first batch is used as it is.
             self.length = self._in_batch
@@ -125,7 +125,7 @@ class RunningBatches:
         wide = _widened(mixed, by_chains * chains, not_mixed(r_hat)) if chains > 1 else mixed
         error = np.sqrt(wide + unseen**2)
         apart = float(not_mixed(r_hat).sum()) / max(1, len(mean))
-        return Findings(mean, error, r_hat, effective_samples(mean, mixed), batches, chains, slow, apart, rare)
+        return BatchStatistics(mean, error, r_hat, effective_samples(mean, mixed), batches, chains, slow, apart, rare)
 
 
 def squared_errors(means: FloatArray, slow: float) -> FloatArray:
