@@ -108,13 +108,20 @@ def with_entry(made, kernel):
     entry = target.get_executable(library, made.fndesc, made.environment)
     target.insert_user_function(entry, made.fndesc, [library])
     names = (made.fndesc.llvm_func_name, made.fndesc.llvm_cpython_wrapper_name)
-    library.serialize_using_object_code = functools.partial(_called_state, library, names)
+    library.serialize_using_object_code = functools.partial(_called_state, library, names, made.environment)
     return made._replace(library=library, entry_point=entry)
 
 
 def rebuilt(target, parts):
     """Return the function of an entry of the cache."""
     library, *others, environments = parts
+    if library[1] == _CALLED:
+        made = CompileResult._rebuild(target, *parts)
+        # A caller that was read before brought the same environment as it was when the function was linkable: without
+        # the constants at the end, which the entry for Python added.
+        constants = made.environment.consts
+        constants.extend(library[2][-1][len(constants) :])
+        return made
     if library[1] != _LINKABLE:
         return CompileResult._rebuild(target, *parts)
     # The variables for the environments exist in the callers only, which set them.
@@ -200,10 +207,10 @@ def _linkable_state(library):
     return library.name, _LINKABLE, library._shared_module.as_bitcode()
 
 
-def _called_state(library, names):
+def _called_state(library, names, environment):
     """Return what an entry of the cache has of a function with an entry for Python."""
     code, bitcode = library._get_compiled_object(), library._shared_module.as_bitcode()
-    return library.name, _CALLED, (code, bitcode, names)
+    return library.name, _CALLED, (code, bitcode, names, list(environment.consts))
 
 
 def _unserialized(cls, codegen, state):
@@ -215,7 +222,7 @@ def _unserialized(cls, codegen, state):
     if kind == _LINKABLE:
         library.is_linkable, library.bitcode = True, data
         return library
-    code, library.bitcode, names = data
+    code, library.bitcode, names, _ = data
     library.enable_object_caching()
     library._set_compiled_object(code)
     library._finalize_final_module()

@@ -49,7 +49,7 @@ from equifactor.kernels.kernel_folders import (
 from equifactor.kernels.source_stamp import UnstableError, function_stamp
 
 _SEAL = b"\nequifactor sha256 "  # Stands between an entry and its digest.
-_FORMAT = "2"  # Of the entries. A new one makes all entries of older versions unknown.
+_FORMAT = "3"  # Of the entries. A new one makes all entries of older versions unknown.
 _VERSIONS = (
     f"{_FORMAT} {sys.version_info[:2]} {sys.implementation.cache_tag} {numba.__version__} {llvmlite.__version__}"
 )

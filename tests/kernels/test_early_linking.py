@@ -12,6 +12,8 @@ import pytest
 from equifactor.kernels import early_linking, kernel_folders, source_stamp
 
 MODULE = """
+import numpy as np
+
 from equifactor.kernels.jit import kernel
 
 @kernel
@@ -23,6 +25,14 @@ def root(x):
 @kernel
 def root_of_sum(x):
     return root(x.sum())
+
+@kernel
+def with_roots(x):
+    return x, np.sqrt(x)
+
+@kernel
+def sum_with_roots(x):
+    return with_roots(x)[1].sum() + x.sum()
 
 @kernel
 def digits(n):
@@ -101,6 +111,21 @@ def test_an_entry_of_a_linkable_kernel_serves_python_and_kernels(load: Any, tmp_
     assert third.root(25.0) == 5.0
     assert third.root_of_sum(numbers) == 3.0
     assert linkable(third.root) == [False]
+
+
+def test_a_caller_that_is_read_first_brings_fewer_constants(load: Any) -> None:
+    """The entry for Python has constants that the caller was saved without, such as the types of arrays to return."""
+    import numpy as np
+    from numba.core.environment import Environment
+
+    numbers, kernels = np.array([4.0, 9.0]), load()
+    assert kernels.sum_with_roots(numbers) == 18.0
+    kernels.with_roots(numbers)
+    Environment._memo.clear()  # as in a new process
+    again = load()
+    assert again.sum_with_roots(numbers) == 18.0
+    np.testing.assert_array_equal(again.with_roots(numbers)[1], [2.0, 3.0])
+    assert sum(again.with_roots.stats.cache_misses.values()) == 0
 
 
 @pytest.mark.parametrize("first", ["digits", "more_digits"])
