@@ -112,7 +112,6 @@ def test_a_kill_loses_only_what_was_running(instances: list[Instance], tmp_path:
     program = textwrap.dedent(f"""
         from equifactor.data import collection
         from equifactor.evaluation import campaign, evaluate
-from equifactor.evaluation.jobs import Job
         evaluate(collection({str(instances[0].path.parents[1])!r}), "PR", ["brute", "bp", "exact"],
                  {str(tmp_path / "out")!r})
     """)
@@ -120,6 +119,7 @@ from equifactor.evaluation.jobs import Job
     rows = tmp_path / "out" / "rows.jsonl"
     deadline = time.monotonic() + 600
     while not (rows.exists() and rows.read_text().count("\n") >= 2):
+        assert child.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
     child.kill()

@@ -144,7 +144,7 @@ def test_tables_without_structure_are_refused_where_the_formula_would_be_huge() 
 
 
 def test_elimination_takes_over_where_the_search_is_slower(monkeypatch) -> None:
-    monkeypatch.setattr(sum_search._Run, "_elimination_seconds", lambda self: -1.0)
+    monkeypatch.setattr(sum_search._SumRun, "_elimination_seconds", lambda self: -1.0)
     graph = FactorGraph(
         [2] * 6 + [3, 3], [([6, 7], np.eye(3) + 0.5), *_clauses_of(6, 9, seed=4), ([5, 6], [[1, 0, 2], [3, 1, 1]])]
     )
