@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def best_apart(
     graph: FactorGraph, others: Sequence[IntArray], apart: int, method: Solver, context: SolveContext
 ) -> Estimate | None:
-    """Return the best assignment that differs from each of the others in `apart` variables; None if there is none.
+    """Return the best assignment that differs from each of the others in `apart` variables; None if none exists.
 
     The assignment of the estimate has further variables behind those of the graph.
     """

@@ -35,7 +35,7 @@ class SearchArrays(NamedTuple):
     lits: Any  # literals of all clauses
     ptr: Any  # [m + 1] clause c has the literals ptr[c]:ptr[c + 1]; the first two are watched
     quality: Any  # [m] number of levels in a learned clause
-    head: Any  # [2n] first watch of each literal, -1 if there is none
+    head: Any  # [2n] first watch of each literal, -1 without a watch
     link: Any  # [2m] next watch of the same literal; watches of clause c are 2c and 2c + 1
     occ_ptr: Any  # [n + 1]
     occ: Any  # given clauses of each variable
