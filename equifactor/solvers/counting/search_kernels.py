@@ -1,211 +1,52 @@
-"""Kernels of the search for sums: propagation, learned clauses, components, a cache of their sums.
-
-Symbols: literal 2v is "variable v is true", 2v + 1 its negation. A component is a set of free variables that are
-connected by clauses which are not yet satisfied. Level n of the search decides one variable of one component.
-All state lies in arrays, so that a search can be left at any decision and taken up again.
-"""
+"""Kernels of the search for sums: components, a cache of their sums, and decisions."""
 
 from __future__ import annotations
-
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from equifactor.kernels.jit import kernel
-
-# Places of whole numbers in `SearchArrays.reg`.
-LEVEL, TRAIL, QUEUE, COMPS, TOP, ENTRIES, ARENA, SIDE, CLAUSES, UNITS, STAMP, STATE, WORK, FULL = range(14)
-NODES, FIXED, RECORD, DECISIONS, CONFLICTS, HITS, LEARNT, SAT, NUM_REG = range(14, 23)
-# What the search does next.
-NEXT, PROPAGATE, BRANCH_DONE, BRANCH_ZERO, COMP_DONE = range(5)
-# Why the search came back.
-FINISHED, IMPOSSIBLE, PAUSED, NEEDS_CLAUSES, NEEDS_ROOM, NEEDS_ARENA = range(6)
-DECAY = 1.02  # The growth of the weight of a conflict from one conflict to the next. Chosen by hand.
-
-
-class SearchArrays(NamedTuple):
-    """All arrays of a search. n variables, m clauses, N cached sums."""
-
-    reg: Any  # [NUM_REG] int64
-    weight: Any  # [2n] log weights of literals
-    free: Any  # [n] log of the sum of both weights
-    prio: Any  # [n] fixed part of the score by which a variable is chosen
-    sign: Any  # [n] int8: 1 to try "false" first
-    act: Any  # [n + 1] part of the score that conflicts raise; the last entry is the present raise
-    lits: Any  # literals of all clauses
-    ptr: Any  # [m + 1] clause c has the literals ptr[c]:ptr[c + 1]; the first two are watched
-    quality: Any  # [m] number of levels in a learned clause
-    head: Any  # [2n] first watch of each literal, -1 without a watch
-    link: Any  # [2m] next watch of the same literal; watches of clause c are 2c and 2c + 1
-    occ_ptr: Any  # [n + 1]
-    occ: Any  # given clauses of each variable
-    value: Any  # [2n] int8: 1 true, -1 false, 0 free
-    level: Any  # [n]
-    reason: Any  # [n] clause that implied a variable, -1 for a decision
-    trail: Any  # [n] literals in the order in which they became true
-    seen: Any  # [n] int8, zero outside of `learn`
-    buffer: Any  # [2n + 2] room for a learned clause
-    units: Any  # [n] learned literals
-    pool: Any  # variables of components, one component after the other
-    comp_ptr: Any  # [2n + 4] first variable of each component in `pool`; the end is the start of the next
-    key_a: Any  # [2n + 4] uint64
-    key_b: Any  # [2n + 4] uint64
-    var_stamp: Any  # [n]
-    clause_stamp: Any  # [m given]
-    mark_a: Any  # [2n] uint64, random
-    mark_b: Any  # [2n] uint64, random
-    lv: Any  # [n + 2, 9] int64, see `COMP` and the following
-    lv_sum: Any  # [n + 2, 2] log sum of the first branch, and log product of the branch in progress
-    cache_head: Any  # [power of two]
-    cache_link: Any  # [N]
-    cache_a: Any  # [N] uint64
-    cache_b: Any  # [N] uint64
-    cache_sum: Any  # [N]
-    cache_node: Any  # [N]
-    side: Any  # literals and children of branches in progress
-    arena: Any  # nodes of the circuit
-    node_ptr: Any  # [nodes] where each node begins in `arena`
-
-
-COMP, BRANCH, FIRST, TRAIL_AT, ENTRIES_AT, ARENA_AT, SIDE0, SIDE1, TOP_AT = range(9)  # Columns of `lv`.
-
-
-@kernel
-def propagate(a):  # type: ignore[no-untyped-def]
-    """Follow all implications of the queue; return the violated clause or -1."""
-    s = SearchArrays(*a)
-    reg, value, lits, ptr, head, link = s.reg, s.value, s.lits, s.ptr, s.head, s.link
-    level, work = reg[LEVEL], 0
-    while reg[QUEUE] < reg[TRAIL]:
-        false = s.trail[reg[QUEUE]] ^ 1
-        reg[QUEUE] += 1
-        watch, last = head[false], -1
-        while watch >= 0:
-            work += 1
-            follow = link[watch]
-            c = watch >> 1
-            begin = ptr[c]
-            other = lits[begin]
-            if other == false:
-                other = lits[begin + 1]
-                lits[begin], lits[begin + 1] = other, false
-            if value[other] == 1:
-                last, watch = watch, follow
-                continue
-            moved = False
-            for p in range(begin + 2, ptr[c + 1]):
-                x = lits[p]
-                if value[x] >= 0:
-                    lits[begin + 1], lits[p] = x, false
-                    link[watch] = head[x]
-                    head[x] = watch
-                    if last < 0:
-                        head[false] = follow
-                    else:
-                        link[last] = follow
-                    moved = True
-                    break
-            if not moved:
-                if value[other] == -1:
-                    reg[WORK] += work
-                    return c
-                value[other] = 1
-                value[other ^ 1] = -1
-                s.level[other >> 1] = level
-                s.reason[other >> 1] = c
-                s.trail[reg[TRAIL]] = other
-                reg[TRAIL] += 1
-                last = watch
-            watch = follow
-    reg[WORK] += work
-    return -1
-
-
-@kernel
-def learn(a, conflict):  # type: ignore[no-untyped-def]
-    """Add the clause of the first unique implication point; return it, -2 for a unit, -1 if there is nothing to learn.
-
-    The literal that the clause implies comes first. A unit is put among `units`.
-    """
-    s = SearchArrays(*a)
-    reg, seen, level, lits, ptr, out = s.reg, s.seen, s.level, s.lits, s.ptr, s.buffer
-    now = reg[LEVEL]
-    size, here, at, c, skip = 1, 0, reg[TRAIL], conflict, -1
-    while True:
-        for p in range(ptr[c], ptr[c + 1]):
-            x = lits[p]
-            v = x >> 1
-            if x == skip or seen[v] or level[v] == 0:
-                continue
-            seen[v] = 1
-            s.act[v] += s.act[len(s.act) - 1]
-            if level[v] == now:
-                here += 1
-            else:
-                out[size] = x
-                size += 1
-        if here == 0:
-            break
-        at -= 1
-        while not (seen[s.trail[at] >> 1] and level[s.trail[at] >> 1] == now):
-            at -= 1
-        skip = s.trail[at]
-        c = s.reason[skip >> 1]
-        here -= 1
-        if here == 0:
-            break
-        seen[skip >> 1] = 0
-    if skip < 0:  # the conflict does not depend on this level
-        for p in range(1, size):
-            seen[out[p] >> 1] = 0
-        return -1
-    out[0] = skip ^ 1
-    kept = 1  # literals that follow from the others are left out
-    for p in range(1, size):
-        x = out[p]
-        c = s.reason[x >> 1]
-        implied = c >= 0
-        if implied:
-            for q in range(ptr[c], ptr[c + 1]):
-                v = lits[q] >> 1
-                if not seen[v] and level[v] > 0:
-                    implied = False
-                    break
-        if not implied:
-            out[size + kept] = x
-            kept += 1
-    for p in range(size):
-        seen[out[p] >> 1] = 0
-    for p in range(1, kept):
-        out[p] = out[size + p]
-    s.act[len(s.act) - 1] *= DECAY
-    if s.act[len(s.act) - 1] > 1e100:
-        for v in range(len(s.act)):
-            s.act[v] *= 1e-100
-    reg[CONFLICTS] += 1
-    if kept == 1:
-        s.units[reg[UNITS]] = out[0]
-        reg[UNITS] += 1
-        return -2
-    best = 1
-    for p in range(2, kept):
-        if level[out[p] >> 1] > level[out[best] >> 1]:
-            best = p
-    out[1], out[best] = out[best], out[1]
-    c = reg[CLAUSES]
-    begin = ptr[c]
-    levels = 0
-    for p in range(kept):
-        lits[begin + p] = out[p]
-        levels += level[out[p] >> 1] != level[out[max(p - 1, 0)] >> 1]
-    ptr[c + 1] = begin + kept
-    s.quality[c] = levels
-    for k in range(2):
-        s.link[2 * c + k] = s.head[out[k]]
-        s.head[out[k]] = 2 * c + k
-    reg[CLAUSES] += 1
-    reg[LEARNT] += 1
-    return c
+from equifactor.solvers.counting.clause_kernels import learn, propagate
+from equifactor.solvers.counting.search_arrays import (
+    ARENA,
+    ARENA_AT,
+    BRANCH,
+    BRANCH_DONE,
+    BRANCH_ZERO,
+    CLAUSES,
+    COMP,
+    COMP_DONE,
+    COMPS,
+    DECISIONS,
+    ENTRIES,
+    ENTRIES_AT,
+    FINISHED,
+    FIRST,
+    FULL,
+    HITS,
+    IMPOSSIBLE,
+    LEVEL,
+    NEEDS_ARENA,
+    NEEDS_CLAUSES,
+    NEEDS_ROOM,
+    NEXT,
+    NODES,
+    PAUSED,
+    PROPAGATE,
+    QUEUE,
+    RECORD,
+    SIDE,
+    SIDE0,
+    SIDE1,
+    STAMP,
+    STATE,
+    TOP,
+    TOP_AT,
+    TRAIL,
+    TRAIL_AT,
+    UNITS,
+    WORK,
+    SearchArrays,
+)
 
 
 @kernel

@@ -9,9 +9,10 @@ import numpy as np
 from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.kernels.pointers import ptr_of
-from equifactor.solvers.counting import search_kernels as kernels
+from equifactor.solvers.counting import search_arrays as places
 from equifactor.solvers.counting.circuit import LiteralCircuit
-from equifactor.solvers.counting.search_kernels import SearchArrays
+from equifactor.solvers.counting.search_arrays import SearchArrays
+from equifactor.solvers.counting.search_kernels import search
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,29 +44,29 @@ class SumSearch:
         units = [next(iter(c)) for c in formula.clauses if len(c) == 1]
         clauses = [sorted(c) for c in formula.clauses if len(c) > 1]
         self.num_given = len(clauses)
-        self.outcome = kernels.PAUSED
+        self.outcome = places.PAUSED
         self.is_full = False  # whether the circuit has reached the memory limit
         if any(not clause for clause in formula.clauses) or {x ^ 1 for x in units} & {*units}:
-            self.outcome = kernels.IMPOSSIBLE
+            self.outcome = places.IMPOSSIBLE
         self._work = _FIRST_WORK
         self.arrays = _arrays(formula, clauses, units, priority, record)
 
     @property
     def log_sum(self) -> float:
         """The log of the sum that was found; `-inf` for a formula without solutions."""
-        if self.outcome == kernels.IMPOSSIBLE:
+        if self.outcome == places.IMPOSSIBLE:
             return -np.inf
         return float(self.arrays.lv_sum[0, 1]) + self.formula.constant
 
     @property
     def done(self) -> bool:
         """Whether the sum is known."""
-        return self.outcome in (kernels.FINISHED, kernels.IMPOSSIBLE)
+        return self.outcome in (places.FINISHED, places.IMPOSSIBLE)
 
     @property
     def num_nodes(self) -> int:
         """The number of nodes of the circuit so far."""
-        return int(self.arrays.reg[kernels.NODES])
+        return int(self.arrays.reg[places.NODES])
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -74,55 +75,55 @@ class SumSearch:
         return {
             "variables": self.formula.num_vars,
             "clauses": self.num_given,
-            "decisions": int(reg[kernels.DECISIONS]),
-            "conflicts": int(reg[kernels.CONFLICTS]),
-            "cache_hits": int(reg[kernels.HITS]),
-            "cache_entries": int(reg[kernels.ENTRIES]),
+            "decisions": int(reg[places.DECISIONS]),
+            "conflicts": int(reg[places.CONFLICTS]),
+            "cache_hits": int(reg[places.HITS]),
+            "cache_entries": int(reg[places.ENTRIES]),
         }
 
     def work(self) -> None:
         """Search for about `CALL_SECONDS`; `outcome` tells how it ended."""
         begin = Clock.now()
-        self.outcome = kernels.search(tuple(self.arrays), self._work)
+        self.outcome = search(tuple(self.arrays), self._work)
         seconds = Clock.now() - begin
-        if self.outcome == kernels.PAUSED:
+        if self.outcome == places.PAUSED:
             self._work = int(self._work * min(4.0, max(0.25, CALL_SECONDS / max(seconds, 1e-6)))) + 1
-        elif self.outcome == kernels.NEEDS_CLAUSES:
+        elif self.outcome == places.NEEDS_CLAUSES:
             self._forget_clauses()
-        elif self.outcome == kernels.NEEDS_ROOM:
+        elif self.outcome == places.NEEDS_ROOM:
             self._set(pool=_longer(self.arrays.pool), side=_longer(self.arrays.side))
-        elif self.outcome == kernels.NEEDS_ARENA:
+        elif self.outcome == places.NEEDS_ARENA:
             if 4 * len(self.arrays.arena) + 8 * len(self.arrays.node_ptr) > self.memory / 4:
                 self.is_full = True
                 return
             self._set(arena=_longer(self.arrays.arena), node_ptr=_longer(self.arrays.node_ptr))
-        if self.arrays.reg[kernels.FULL]:
+        if self.arrays.reg[places.FULL]:
             self._make_room_for_sums()
         if not self.done:
-            self.outcome = kernels.PAUSED
+            self.outcome = places.PAUSED
 
     def bounds(self) -> tuple[float, float]:
         """Return bounds on the log of the sum, from what was searched: what was not lies between 0 and all weights."""
         a = self.arrays
-        if self.outcome == kernels.IMPOSSIBLE:
+        if self.outcome == places.IMPOSSIBLE:
             return -np.inf, -np.inf
-        if self.outcome == kernels.FINISHED:
+        if self.outcome == places.FINISHED:
             return self.log_sum, self.log_sum
-        state, at = int(a.reg[kernels.STATE]), int(a.reg[kernels.LEVEL])
-        if state != kernels.NEXT:
+        state, at = int(a.reg[places.STATE]), int(a.reg[places.LEVEL])
+        if state != places.NEXT:
             return -np.inf, float(a.free.sum()) + self.formula.constant
         low, high = 0.0, 0.0  # of the component that is searched on the next level
-        last = int(a.reg[kernels.COMPS])
+        last = int(a.reg[places.COMPS])
         while True:
-            first = int(a.lv[at, kernels.FIRST])
+            first = int(a.lv[at, places.FIRST])
             rest = float(a.free[a.pool[a.comp_ptr[first] : a.comp_ptr[last]]].sum()) if last > first else 0.0
             low = -np.inf if last > first else low + float(a.lv_sum[at, 1])
             high += float(a.lv_sum[at, 1]) + rest
             if at == 0:
                 return low + self.formula.constant, high + self.formula.constant
-            last = int(a.lv[at, kernels.COMP])
-            if a.lv[at, kernels.BRANCH] == 0:
-                decision = int(a.trail[a.lv[at, kernels.TRAIL_AT]])
+            last = int(a.lv[at, places.COMP])
+            if a.lv[at, places.BRANCH] == 0:
+                decision = int(a.trail[a.lv[at, places.TRAIL_AT]])
                 own = a.pool[a.comp_ptr[last] : a.comp_ptr[last + 1]]
                 other = float(a.free[own].sum()) - float(a.free[decision >> 1]) + float(a.weight[decision ^ 1])
                 high = float(np.logaddexp(high, other))
@@ -134,7 +135,7 @@ class SumSearch:
     def circuit(self) -> LiteralCircuit:
         """Return the circuit of a search that is done and was recorded."""
         a = self.arrays
-        top, count, size = int(a.reg[kernels.ARENA]), int(a.reg[kernels.NODES]), int(a.reg[kernels.SIDE])
+        top, count, size = int(a.reg[places.ARENA]), int(a.reg[places.NODES]), int(a.reg[places.SIDE])
         arena = np.concatenate((a.arena[:top], [size, -1], a.side[:size])).astype(np.int32)
         node_ptr = np.append(a.node_ptr[:count], (top, len(arena)))
         return LiteralCircuit(node_ptr, arena, a.weight)
@@ -145,27 +146,27 @@ class SumSearch:
     def _make_room_for_sums(self) -> None:
         """Double the cache, or drop the older half of its sums if the memory is used up."""
         a = self.arrays
-        count, size = int(a.reg[kernels.ENTRIES]), len(a.cache_sum)
+        count, size = int(a.reg[places.ENTRIES]), len(a.cache_sum)
         kept = np.arange(count)
         if 2 * size * _CACHE_BYTES <= self.memory / 2:
             size *= 2
         else:
             kept = kept[count // 2 :]
-            a.lv[:, kernels.ENTRIES_AT] = np.maximum(0, a.lv[:, kernels.ENTRIES_AT] - count // 2)
+            a.lv[:, places.ENTRIES_AT] = np.maximum(0, a.lv[:, places.ENTRIES_AT] - count // 2)
         head, link = _chains((a.cache_a[kept] & np.uint64(size - 1)).astype(np.int64), size, size)
         names = ("cache_a", "cache_b", "cache_sum", "cache_node")
         self._set(cache_head=head, cache_link=link, **{name: _moved(getattr(a, name), kept, size) for name in names})
-        a.reg[kernels.ENTRIES], a.reg[kernels.FULL] = len(kept), 0
+        a.reg[places.ENTRIES], a.reg[places.FULL] = len(kept), 0
 
     def _forget_clauses(self) -> None:
         """Delete half of the learned clauses, or add room for them; those that are reasons stay."""
         a = self.arrays
-        count, given = int(a.reg[kernels.CLAUSES]), self.num_given
+        count, given = int(a.reg[places.CLAUSES]), self.num_given
         size = np.diff(a.ptr[: count + 1])
         kept = np.ones(count, bool)
         worst = np.lexsort((-np.arange(given, count), size[given:], a.quality[given:count]))
         kept[given + worst[len(worst) // 2 :]] = False
-        reasons = a.reason[a.trail[: a.reg[kernels.TRAIL]] >> 1]
+        reasons = a.reason[a.trail[: a.reg[places.TRAIL]] >> 1]
         kept[reasons[reasons >= 0]] = True
         lits = a.lits[: a.ptr[count]][np.repeat(kept, size)]
         new = np.cumsum(kept) - 1
@@ -174,7 +175,7 @@ class SumSearch:
         left = int(kept.sum())
         a.quality[:left] = a.quality[:count][kept]
         a.ptr[: left + 1] = ptr_of(size[kept])
-        a.reg[kernels.CLAUSES] = left
+        a.reg[places.CLAUSES] = left
         watched = np.stack((a.lits[a.ptr[:left]], a.lits[a.ptr[:left] + 1]), axis=1).ravel()
         if 2 * (left - given) > len(a.quality) - given:  # most of them are reasons
             self._set(ptr=np.append(a.ptr, np.zeros_like(a.ptr[1:])), quality=_longer(a.quality))
@@ -200,14 +201,14 @@ def _arrays(
     occ = np.repeat(np.arange(count, dtype=np.int32), size)[np.argsort(flat >> 1, kind="stable")]
     rng = np.random.default_rng(_SEED)
     mark_a, mark_b = rng.integers(0, 2**64 - 1, (2, 2 * n), np.uint64, endpoint=True) | np.uint64(1)
-    reg = np.zeros(kernels.NUM_REG, np.int64)
+    reg = np.zeros(places.NUM_REG, np.int64)
     value, trail = np.zeros(2 * n, np.int8), np.zeros(n + 1, np.int32)
     trail[: len(units)] = units
     value[units], value[np.array(units, np.int64) ^ 1] = 1, -1
-    reg[kernels.TRAIL], reg[kernels.STATE], reg[kernels.RECORD] = len(units), kernels.PROPAGATE, record
-    reg[kernels.COMPS], reg[kernels.TOP], reg[kernels.CLAUSES] = 1, n, count
+    reg[places.TRAIL], reg[places.STATE], reg[places.RECORD] = len(units), places.PROPAGATE, record
+    reg[places.COMPS], reg[places.TOP], reg[places.CLAUSES] = 1, n, count
     lv, comp_ptr = np.zeros((n + 2, 9), np.int64), np.zeros(2 * n + 4, np.int64)
-    lv[0, kernels.FIRST], lv[0, kernels.TOP_AT], comp_ptr[1] = 1, n, n
+    lv[0, places.FIRST], lv[0, places.TOP_AT], comp_ptr[1] = 1, n, n
     pool = np.zeros(4 * n + 16, np.int32)
     pool[:n] = np.arange(n)
     act = np.zeros(n + 1)
