@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from equifactor.kernels.jit import kernel
-from equifactor.solvers.counting.clause_kernels import learn, propagate
+from equifactor.solvers.counting.implication_kernels import learn, propagate
 from equifactor.solvers.counting.search_arrays import (
     ARENA,
     ARENA_AT,
