@@ -2,7 +2,11 @@
 
 import sys
 
-from equifactor.cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from equifactor.cli import main
+
+        status = main()
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)

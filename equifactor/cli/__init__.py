@@ -9,14 +9,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from equifactor.cli.exit_status import guarded
-
 _USE_KERNELS = ("compare", "sample", "solve")  # The commands after which missing kernels are compiled.
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (by default those of the process) and return the exit status."""
-    return guarded(_run, list(sys.argv[1:] if args is None else args))
+    try:
+        from equifactor.cli.exit_status import guarded
+
+        return guarded(_run, list(sys.argv[1:] if args is None else args))
+    except KeyboardInterrupt:  # during the import above, or a second time while the first Ctrl-C is handled
+        if sys.stderr is not None:
+            sys.stderr.write("equifactor: interrupted\n")
+        return 130
 
 
 def _run(args: list[str]) -> int:

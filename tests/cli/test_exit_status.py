@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,8 @@ def test_a_bug_is_one_sentence_too(command, grid: FactorGraph, monkeypatch: pyte
     def broken(*args: object, **options: object) -> None:
         raise ZeroDivisionError("oops")
 
-    # By name from sys.modules: `equifactor.questions.solve` as an attribute is the function.
-    monkeypatch.setattr(sys.modules["equifactor.questions.solve"], "solve", broken)
+    # By the name of the module: `equifactor.questions.solve` as an attribute is the function.
+    monkeypatch.setattr(import_module("equifactor.questions.solve"), "solve", broken)
     ran = command("solve", "grid.uai")
     assert ran.status == 70
     assert "please report it: ZeroDivisionError: oops" in ran.err
@@ -48,6 +49,22 @@ def test_ctrl_c_while_the_command_is_imported(monkeypatch: pytest.MonkeyPatch, c
     monkeypatch.setattr("equifactor.cli.app.run", interrupted)
     assert cli.main(["solve"]) == 130
     assert capsys.readouterr().err == "equifactor: interrupted\n"
+
+
+@pytest.mark.parametrize("module", ["equifactor.cli", "equifactor.base.errors", "typer"])
+def test_ctrl_c_during_an_import_of_the_command(module: str) -> None:
+    program = f"""
+import runpy, sys
+class Interrupts:
+    def find_spec(name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupts)
+runpy.run_module("equifactor", run_name="__main__", alter_sys=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 130
+    assert done.stderr in ("", "equifactor: interrupted\n")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
