@@ -97,7 +97,7 @@ def evaluate(
     from equifactor.evaluation.summary import tables
     from equifactor.questions.solve import parse_task
 
-    wanted = parse_task(task)
+    wanted = parse_task(task, with_query=True)
     for name, seconds in (("time limit", time_limit), ("reference limit", reference_limit)):
         if not seconds >= 0:
             raise OptionError(f"The {name} must be at least 0 seconds, found {seconds}.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
+import math
 import os
 import re
 from collections import Counter
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
     from equifactor.graph.marginals import Marginals
 
 INDEX = "index.json"  # The file that lists the models of a folder.
+BOARD = "reference.csv"  # The file with the best values of marginal MAP, in a folder without an index.
 FOLDER = "EQUIFACTOR_DATA"  # The environment variable with the default folder.
 _SUFFIXES = (".uai", ".uai.gz", ".uai.xz")  # Of the models that an index lists.
 # Collections of several families; the family of a model is its name without the number at the end.
 _MIXED = frozenset(("MAR",))
 
 
-@checks_fields("collection", "name", "path", "evidence_path", "marginals_path", "record")
+@checks_fields("collection", "name", "path", "evidence_path", "marginals_path", "record", "query_path")
 @dataclass(frozen=True)
 class Instance:
     """One model with its evidence and its known answers; logarithms are natural.
@@ -43,6 +46,7 @@ class Instance:
     evidence_path: Path | None = None
     marginals_path: Path | None = None
     record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    query_path: Path | None = None
 
     @property
     def key(self) -> str:
@@ -78,6 +82,27 @@ class Instance:
     def map_upper_bound(self) -> float | None:
         """A proved upper bound on the best log-score, or None if it is unknown."""
         return self.record.get("map_log_score_upper_bound")
+
+    @property
+    def mmap_log_score(self) -> float | None:
+        """The best known log of a sum over the variables outside the query, or None."""
+        return self.record.get("mmap_log_score")
+
+    @property
+    def mmap_trivial_log_score(self) -> float | None:
+        """The log of the sum of the trivial answer to the query, or None."""
+        return self.record.get("mmap_trivial_log_score")
+
+    def query(self, graph: FactorGraph) -> list[int]:
+        """Read the variables over which marginal MAP maximises, given the model."""
+        from equifactor.formats.results import read_query
+
+        if self.query_path is None:
+            raise FormatError(
+                f"{self.path}: marginal MAP needs a query. Write the number of query variables and then each variable "
+                f"into {self.path.name.removesuffix('.gz')}.query."
+            )
+        return read_query(self.query_path, graph)
 
     def graph(self) -> FactorGraph:
         """Read the model and apply its evidence."""
@@ -186,6 +211,7 @@ def _from_index(folder: Path, index: Path) -> list[Instance]:
                 _evidence(at / f"{name}.uai.evid", record.get("evidence_count")),
                 folder / marginals if marginals else None,
                 record,
+                _first(at, [f"{name}.uai.query"]),
             )
         )
     return instances
@@ -210,10 +236,16 @@ def _from_files(folder: Path) -> list[Instance]:
     except OSError as error:
         raise FormatError(f"{folder}: cannot list this folder: {reason(error)}.") from None
     count = Counter((p.parent, split_name(p)[0]) for p in paths)
+    board = _from_board(folder / BOARD)
+    num_listed = 0
     instances = []
     for path in paths:
         stem, suffix = split_name(path)
         log_z = _first(path.parent, [f"{stem}{suffix}.PR", f"{stem}.PR"])
+        record: dict[str, Any] = {} if log_z is None else {"log_z": read_pr(log_z)}
+        if stem in board:
+            record |= {**board[stem], "split": ("train", "test")[num_listed % 2]}
+            num_listed += 1
         instances.append(
             Instance(
                 path.parent.name if path.parent != folder else folder.resolve().name,
@@ -221,10 +253,26 @@ def _from_files(folder: Path) -> list[Instance]:
                 path,
                 _first(path.parent, [f"{stem}{suffix}.evid", f"{stem}.evid"]),
                 _first(path.parent, [f"{stem}{mid}.MAR{end}" for mid in ("", suffix) for end in ("", ".gz")]),
-                {} if log_z is None else {"log_z": read_pr(log_z)},
+                record,
+                _first(path.parent, [f"{stem}{suffix}.query", f"{stem}.query"]),
             )
         )
     return instances
+
+
+def _from_board(path: Path) -> dict[str, dict[str, float]]:
+    """Return the best and the trivial value of marginal MAP by the name of a model; the file has log10 of them."""
+    if not path.is_file():
+        return {}
+    columns = {"best_log10": "mmap_log_score", "trivial_log10_estimate": "mmap_trivial_log_score"}
+    found = {}
+    try:
+        for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
+            values = {to: float(row[name]) * math.log(10.0) for name, to in columns.items() if row.get(name)}
+            found[row["problem"]] = values
+    except (OSError, ValueError, KeyError) as error:
+        raise FormatError(f"{path}: expected columns problem, best_log10 and trivial_log10_estimate: {error}.") from None
+    return found
 
 
 def _first(folder: Path, names: Sequence[str]) -> Path | None:

@@ -22,7 +22,7 @@ _SETTLED = 2.0
 
 
 def content_of(instance: Instance) -> str:
-    """Return a hash of the decompressed model and evidence: `g.uai` and `g.uai.gz` with equal text are one model.
+    """Return a hash of the decompressed model, evidence and query: `g.uai` and `g.uai.gz` with equal text are one model.
 
     The text of another format is another model, because `.lg` files hold logarithms of what `.uai` files hold.
     A file that cannot be read is identified by its path and the error. The files are read once, which takes a small
@@ -31,7 +31,8 @@ def content_of(instance: Instance) -> str:
     try:
         evidence = "none" if instance.evidence_path is None else file_content(instance.evidence_path)
         suffix = split_name(instance.path)[1].removeprefix(".uai")
-        both = f"{file_content(instance.path)} {evidence} {suffix}".rstrip()
+        query = "" if instance.query_path is None else file_content(instance.query_path)
+        both = " ".join(filter(None, (file_content(instance.path), evidence, suffix, query)))
     except FormatError as error:
         return f"{UNREADABLE} {instance.path}: {error}"
     return f"{PREFIX} {hashlib.blake2b(both.encode(), digest_size=20).hexdigest()}"

@@ -70,7 +70,7 @@ class Job:
     def from_dict(cls, values: dict[str, Any]) -> Job:
         """Return the job that `to_dict` wrote."""
         given = dict(values["instance"])
-        for name in ("path", "evidence_path", "marginals_path"):
+        for name in ("path", "evidence_path", "marginals_path", "query_path"):
             given[name] = None if given[name] is None else Path(given[name])
         typed = {"instance": Instance(**given), "task": Task(values["task"]), "plugins": tuple(values["plugins"])}
         return cls(**{**values, **typed})
@@ -90,7 +90,7 @@ def make_jobs(
             f"The memory limit of a run must be 0, for no limit, or at least {_LEAST_MEMORY} GiB, which the process "
             f"itself needs; found {brief(memory_limit)}. The option memory_limit of a solver limits its tables."
         )
-    wanted = parse_task(task)
+    wanted = parse_task(task, with_query=True)
     methods = [parse_solver(s) for s in solvers]
     for method in methods:
         method.check_task(wanted)

@@ -8,6 +8,7 @@ Err(answer) is the error of the competition of 2022, with natural logarithms:
     MAR   mean Hellinger distance over all variables
     PR    |ln Z* - ln Z|
     MAP   best known log-score minus log-score, infinite for zero probability
+    MMAP  the same, for the log of the sum over the variables outside the query
 
 The score is 100 (1 - Err / Err_trivial), and at least 0. The trivial answers are simple and always defined:
 
@@ -15,6 +16,10 @@ The score is 100 (1 - Err / Err_trivial), and at least 0. The trivial answers ar
     PR    unary factors exactly, every larger table replaced by its mean
     MAP   greedy: variables in file order, each in its best state given the variables before it, with larger tables
           maximised over the open variables; if this has probability zero, Err_trivial is |best log-score|
+    MMAP  the value that came with the model; without one, the query of that greedy assignment
+
+The sums of MMAP are computed here and are not taken from the solver: exactly if they fit in memory, and otherwise the
+lower bound counts.
 
 For PR and MAP the competition published the values of its trivial solver, but not the solver. So PR and MAP scores
 cannot be compared with the results of the competition. docs/evaluate.md compares the two trivial answers.
@@ -29,6 +34,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.base.status import Status, Task
+from equifactor.evaluation.conditional_sums import sum_bounds
 from equifactor.evaluation.kept_marginals import pack, unpack
 from equifactor.evaluation.references import Reference, file_reference
 from equifactor.evaluation.row_store import ANSWER, Row
@@ -36,6 +42,8 @@ from equifactor.graph.marginals import Marginals
 from equifactor.metrics import hellinger, kl, map_error, max_error, rmse, uai_score
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.data import Instance
     from equifactor.graph import FactorGraph
@@ -56,20 +64,36 @@ def measure(result: Result, instance: Instance, reference: Marginals | None = No
         reference: exact marginals for MAR; by default they are read from the file of the instance.
     """
     known = file_reference(instance, result.task) if reference is None else Reference("given", reference)
-    kept = facts(result)
+    kept = facts(result, instance.query(result.graph) if result.task is Task.MMAP else None)
     return {**{k: v for k, v in kept.items() if k != ANSWER}, **score(result.task, kept, known)}
 
 
-def facts(result: Result) -> Row:
-    """Return what a row keeps of an answer and of the trivial answer, as plain values that `score` needs."""
+def facts(result: Result, query: Sequence[int] | None = None) -> Row:
+    """Return what a row keeps of an answer and of the trivial answer, as plain values that `score` needs.
+
+    Args:
+        result: the answer.
+        query: for MMAP, the variables that it maximises over.
+    """
     if result.task is Task.MAR:
         return {ANSWER: pack(result.graph, getattr(result, "marginals", None))}
     if result.task is Task.PR:
         return {"log_z": getattr(result, "log_z", None), "trivial_log_z": trivial_log_z(result.graph)}
     log_score = getattr(result, "log_score", None)
+    trivial = trivial_assignment(result.graph)
+    own: Row = {}
+    if query is None:
+        trivial_log_score = float(result.graph.log_score(trivial))
+    else:
+        answer = getattr(result, "assignment", None)
+        own = {"claimed_log_score": log_score, "log_score_upper": None}
+        if answer is not None:
+            log_score, own["log_score_upper"] = sum_bounds(result.graph, query, answer)
+        trivial_log_score = sum_bounds(result.graph, query, trivial)[0]
     return {
+        **own,
         "log_score": log_score,
-        "trivial_log_score": float(result.graph.log_score(trivial_assignment(result.graph))),
+        "trivial_log_score": trivial_log_score,
         "upper_bound": result.upper_bound,
         "gap": result.gap,
         "zero_probability": log_score is not None and log_score == -math.inf,
@@ -94,7 +118,10 @@ def score(task: Task, kept: Row, reference: Reference) -> Row:
             return {**named, **_marginals(kept.get(ANSWER), exact)}
         except ModelError as error:  # the file belongs to another model
             return {**named, "reference": f"none: {error}", "score": None}
-    return {**named, **(_log_z if task is Task.PR else _assignment)(kept, exact)}
+    if task is Task.PR:
+        return {**named, **_log_z(kept, exact)}
+    greedy = kept.get("trivial_log_score") if reference.trivial is None else reference.trivial
+    return {**named, **_assignment(kept, exact, greedy)}
 
 
 def _marginals(answer: str | None, exact: Marginals) -> Row:
@@ -121,8 +148,8 @@ def _log_z(kept: Row, exact: float) -> Row:
     return _scored(error("log_z"), error("trivial_log_z"))
 
 
-def _assignment(kept: Row, best: float) -> Row:
-    found, greedy = kept.get("log_score"), kept.get("trivial_log_score")
+def _assignment(kept: Row, best: float, greedy: float | None) -> Row:
+    found = kept.get("log_score")
     trivial = None if greedy is None else abs(best) if greedy == -math.inf else max(0.0, best - greedy)
     if found is None:
         return _scored(None, trivial)

@@ -23,14 +23,21 @@ class Reference:
     """The right answer of one instance for one task."""
 
     label: str | None  # its origin, or why it is missing; None if the model came without an answer
-    value: Marginals | float | None = None  # marginals for MAR, ln Z for PR, the best log-score for MAP
+    value: Marginals | float | None = None  # marginals for MAR, ln Z for PR, the best log-score for MAP and MMAP
+    trivial: float | None = None  # for MMAP, the log-score of the trivial answer; None for the greedy one
 
 
 def has_reference(instance: Instance, task: Task) -> bool:
     """Return whether a right answer came with the model, so that an error can be computed."""
     if task is Task.MAR:
         return instance.marginals_path is not None
-    return (instance.log_z if task is Task.PR else instance.map_log_score) is not None
+    return _value(instance, task) is not None
+
+
+def _value(instance: Instance, task: Task) -> object:
+    if task is Task.MMAP:
+        return instance.mmap_log_score
+    return instance.log_z if task is Task.PR else instance.map_log_score
 
 
 def file_reference(instance: Instance, task: Task) -> Reference:
@@ -38,9 +45,9 @@ def file_reference(instance: Instance, task: Task) -> Reference:
     if not has_reference(instance, task):
         return Reference(None)
     if task is not Task.MAR:
-        value = instance.log_z if task is Task.PR else instance.map_log_score
+        value = _value(instance, task)
         if isinstance(value, (int, float)) and not math.isnan(value):
-            return Reference(FILE, float(value))
+            return Reference(FILE, float(value), instance.mmap_trivial_log_score if task is Task.MMAP else None)
         return Reference(f"none: the index has {value!r} instead of a number")
     try:
         return Reference(FILE, instance.marginals())

@@ -28,7 +28,7 @@ class ShippedJob:
 def ship(job: Job) -> ShippedJob:
     """Return the job with its files. The right answers are not sent."""
     instance = replace(job.instance, marginals_path=None, record={})
-    files = sent_files((instance.path, instance.evidence_path, *_solver_files(job)))
+    files = sent_files((instance.path, instance.evidence_path, instance.query_path, *_solver_files(job)))
     return ShippedJob(replace(job, instance=instance), files)
 
 
@@ -38,7 +38,7 @@ def answer(shipped: ShippedJob) -> dict[str, Any]:
         local = {path: Path(folder, str(n), path.name) for n, path in enumerate(shipped.files)}
         job = _unpacked(shipped, local)
         if not job.content.startswith(UNREADABLE):
-            check_visible((job.instance.path, job.instance.evidence_path))  # changed content is found by the process
+            check_visible((job.instance.path, job.instance.evidence_path, job.instance.query_path))  # changed content is found by the process
         row = _pool.run(job)
         for path, copy in local.items():  # messages name the files as the user does
             row["message"] = row["message"].replace(str(copy), str(path))
@@ -52,18 +52,19 @@ def _unpacked(shipped: ShippedJob, local: dict[Path, Path]) -> Job:
     """
     job, instance, solver, plugins = shipped.job, shipped.job.instance, shipped.job.solver, shipped.job.plugins
     for path, data in shipped.files.items():
-        if path in (instance.path, instance.evidence_path):
+        if path in (instance.path, instance.evidence_path, instance.query_path):
             local[path].parent.mkdir()
             local[path].write_bytes(data)
         elif str(path) in plugins:
             plugins = tuple(str(lasting_file(path, data)) if plugin == str(path) else plugin for plugin in plugins)
         else:
             solver = solver.replace(str(path), str(lasting_file(path, data)))
-    evidence = instance.evidence_path
+    evidence, query = instance.evidence_path, instance.query_path
     here = replace(
         instance,
         path=local.get(instance.path, instance.path),
         evidence_path=None if evidence is None else local.get(evidence, evidence),
+        query_path=None if query is None else local.get(query, query),
     )
     return replace(job, instance=here, solver=solver, plugins=plugins)
 

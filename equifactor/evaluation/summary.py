@@ -11,6 +11,7 @@ from equifactor.evaluation.row_store import Row
 from equifactor.metrics import summarize
 from equifactor.show.text_tables import fitted
 
+_ROUNDING = 1e-6  # The relative difference of two sums that counts as equal.
 Column = tuple[str, Callable[[Sequence[Row]], str]]
 
 
@@ -74,6 +75,13 @@ def _optimal(rows: Sequence[Row]) -> str:
     return str(sum(row.get("error") == 0.0 for row in rows))
 
 
+def _wrong_sums(rows: Sequence[Row]) -> str:
+    """Return the number of answers whose own value is not the sum that was computed again."""
+    own = [(row.get("claimed_log_score"), row.get("log_score"), row.get("log_score_upper")) for row in rows]
+    known = [(c, low, low if high is None else high) for c, low, high in own if c is not None and low is not None]
+    return str(sum(not low - _ROUNDING * (1 + abs(c)) <= c <= high + _ROUNDING * (1 + abs(c)) for c, low, high in known))
+
+
 def _statuses(rows: Sequence[Row]) -> str:
     return ", ".join(f"{count} {status}" for status, count in Counter(row["status"] for row in rows).most_common())
 
@@ -100,5 +108,9 @@ _COLUMNS: dict[Task, list[Column]] = {
     Task.MAP: [
         *_FIRST, ("UAI error", _mean("map_error")), ("zero prob.", _count("zero_probability")),
         ("best known", _optimal), ("proven", _count("proven")), ("mean gap", _mean("gap")), *_LAST,
+    ],
+    Task.MMAP: [
+        *_FIRST, ("zero prob.", _count("zero_probability")), ("best known", _optimal), ("proven", _count("proven")),
+        ("mean gap", _mean("gap")), ("wrong sums", _wrong_sums), *_LAST,
     ],
 }  # fmt: skip

@@ -20,6 +20,7 @@ from typing import Any
 
 from equifactor.base.clock import Clock
 from equifactor.base.errors import EquifactorError
+from equifactor.base.status import Task
 from equifactor.evaluation.contents import content_of
 from equifactor.evaluation.jobs import Job
 from equifactor.solving.plugins import load_plugins
@@ -51,8 +52,9 @@ def _solved(job: Job, graph: Any) -> dict[str, Any]:
     from equifactor.evaluation.measures import facts
     from equifactor.questions.solve import solve
 
+    query = job.instance.query(graph) if job.task is Task.MMAP else None
     begin = time.process_time()
-    result = solve(graph, job.task, job.solver, time_limit=job.time_limit, seed=job.seed)
+    result = solve(graph, job.task, job.solver, query=query, time_limit=job.time_limit, seed=job.seed)
     return {
         "status": result.status.value,
         "message": result.message or result.status.advice,
@@ -63,7 +65,7 @@ def _solved(job: Job, graph: Any) -> dict[str, Any]:
         "iterations": result.iterations,
         "answered": result.answered,
         "chosen": result.stats.get("chosen"),
-        **facts(result),
+        **facts(result, query),
     }
 
 
@@ -81,8 +83,9 @@ def warm_up(solver: str, task: str) -> None:
     graphs = [ising_grid(4, 4, seed=0), random_graph(5, 7, arity=(1, 3), card=(2, 3), zeros=0.2, seed=0)]
     with Clock.compiling_is_free():
         for method, graph in itertools.product(methods, graphs):
+            query = [0, 3] if task == Task.MMAP else None
             try:
-                solve(graph, task, method, time_limit=1.0)
+                solve(graph, task, method, query=query, time_limit=1.0)
             except Exception:  # the job itself will report the error
                 return
 
