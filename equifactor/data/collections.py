@@ -271,7 +271,9 @@ def _from_board(path: Path) -> dict[str, dict[str, float]]:
             values = {to: float(row[name]) * math.log(10.0) for name, to in columns.items() if row.get(name)}
             found[row["problem"]] = values
     except (OSError, ValueError, KeyError) as error:
-        raise FormatError(f"{path}: expected columns problem, best_log10 and trivial_log10_estimate: {error}.") from None
+        raise FormatError(
+            f"{path}: expected columns problem, best_log10 and trivial_log10_estimate: {error}."
+        ) from None
     return found
 
 

@@ -8,6 +8,7 @@ worker_pool.py  the worker processes: their limits, crashes and restarts
 shipped_jobs.py jobs that are sent to a worker of a cluster, with their files
 references.py   the right answers and their origin
 measures.py     the errors of an answer, in the measures of the UAI competitions
+conditional_sums.py  the value of an answer to marginal MAP, computed again
 kept_marginals.py  marginals as text that fits into a row
 row_store.py    finished runs on disk, one JSON line each; CSV and JSON at the end
 summary.py      one table per solver, with a row per family

@@ -70,7 +70,7 @@ def evaluate(
 
     Args:
         instances: a folder of models, or some of its models, as `equifactor.data.collection` returns them.
-        task: "MAR", "PR" or "MAP".
+        task: "MAR", "PR", "MAP", or "MMAP" with the query of each model.
         solvers: the text form of one solver or of several.
         folder: the folder for the results; it is created if it is missing.
         time_limit: seconds per instance; None means no limit.

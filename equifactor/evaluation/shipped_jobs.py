@@ -38,7 +38,9 @@ def answer(shipped: ShippedJob) -> dict[str, Any]:
         local = {path: Path(folder, str(n), path.name) for n, path in enumerate(shipped.files)}
         job = _unpacked(shipped, local)
         if not job.content.startswith(UNREADABLE):
-            check_visible((job.instance.path, job.instance.evidence_path, job.instance.query_path))  # changed content is found by the process
+            check_visible(
+                (job.instance.path, job.instance.evidence_path, job.instance.query_path)
+            )  # changed content is found by the process
         row = _pool.run(job)
         for path, copy in local.items():  # messages name the files as the user does
             row["message"] = row["message"].replace(str(copy), str(path))

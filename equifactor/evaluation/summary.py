@@ -79,7 +79,9 @@ def _wrong_sums(rows: Sequence[Row]) -> str:
     """Return the number of answers whose own value is not the sum that was computed again."""
     own = [(row.get("claimed_log_score"), row.get("log_score"), row.get("log_score_upper")) for row in rows]
     known = [(c, low, low if high is None else high) for c, low, high in own if c is not None and low is not None]
-    return str(sum(not low - _ROUNDING * (1 + abs(c)) <= c <= high + _ROUNDING * (1 + abs(c)) for c, low, high in known))
+    return str(
+        sum(not low - _ROUNDING * (1 + abs(c)) <= c <= high + _ROUNDING * (1 + abs(c)) for c, low, high in known)
+    )
 
 
 def _statuses(rows: Sequence[Row]) -> str:

@@ -45,6 +45,20 @@ def test_a_folder_without_answers_is_scored_by_a_solver(command, models: Path) -
     assert all(row["score"] is not None and row["reference"] == "exact (computed)" for row in rows)
 
 
+def test_marginal_map_with_queries_and_a_board(command, models: Path) -> None:
+    for n in range(3):
+        (models / f"g{n}.uai.query").write_text(f"2 {n} 4\n")
+    (models / "reference.csv").write_text("problem,best_log10,trivial_log10_estimate\ng0,0.5,-1\ng2,9,\n")
+    ran = command("evaluate", "models", "--task", "MMAP", "--solver", "brute", "-o", "out", "--split", "train")
+    assert ran.status == 0, ran.err
+    assert "MMAP by brute, 20 s" in ran.out
+    (row,) = json.loads(Path("out/results.json").read_text())["rows"]
+    assert (row["instance"], row["score"], row["proven"]) == ("g0", 100.0, True)
+    assert row["log_score"] == pytest.approx(row["claimed_log_score"])
+    (models / "reference.csv").write_text("problem,best_log10\ng0,x\n")
+    assert "reference.csv: expected columns" in command("evaluate", "models", "--task", "MMAP").err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

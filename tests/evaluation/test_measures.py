@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from equifactor import FactorGraph, solve
+from equifactor.base.errors import FormatError
 from equifactor.base.status import PLAIN_TASKS, Status, Task
 from equifactor.data import Instance
 from equifactor.evaluation import measure
+from equifactor.evaluation.conditional_sums import sum_bounds
 from equifactor.evaluation.kept_marginals import pack, unpack
 from equifactor.evaluation.measures import trivial_assignment, trivial_log_z
+from equifactor.evaluation.summary import tables
 from equifactor.generators import random_graph
 from equifactor.graph.marginals import Marginals
 from equifactor.questions.result import Result
@@ -99,6 +103,33 @@ def test_zero_probability_is_counted_and_infinite(graph: FactorGraph) -> None:
 def test_better_than_best_known_is_no_error(graph: FactorGraph) -> None:
     values = measure(result(graph, Task.MAP, log_score=2.5, assignment=np.zeros(3, int)), instance(map_log_score=2.0))
     assert values["error"] == values["map_error"] == 0.0
+
+
+def test_the_sum_of_marginal_map_is_computed_again(tmp_path: Path) -> None:
+    graph = random_graph(6, 9, arity=(1, 3), card=(2, 3), seed=3)
+    (tmp_path / "x.uai.query").write_text("2 4 1\n")
+    best = solve(graph, "MMAP", "brute", query=[4, 1])
+    record = {"mmap_log_score": best.log_score, "mmap_trivial_log_score": best.log_score - 4.0}  # type: ignore[operator]
+    known = Instance("toy", "x", tmp_path / "x.uai", record=record, query_path=tmp_path / "x.uai.query")
+    values = measure(replace(best, log_score=99.0), known)
+    assert values["log_score"] == pytest.approx(best.log_score)
+    assert (values["score"], values["claimed_log_score"]) == (100.0, 99.0)
+    assert " 1 " in tables([{**values, "family": "toy", "solver": "s", "time_limit": 1.0, "status": "x"}], Task.MMAP)
+    other = best.assignment.copy()
+    other[4] = 1 - other[4]
+    worse = measure(replace(best, assignment=other), known)
+    value = solve(graph.condition({i: int(other[i]) for i in (4, 1)}), "PR", "brute").log_z
+    assert worse["log_score"] == pytest.approx(value)
+    assert worse["score"] == pytest.approx(100.0 * max(0.0, 1.0 - (best.log_score - value) / 4.0))  # type: ignore[operator]
+    assert measure(result(graph, Task.MMAP), known)["score"] == 0.0
+    greedy = measure(best, replace(known, record={"mmap_log_score": best.log_score + 1.0}))  # type: ignore[operator]
+    states = trivial_assignment(graph)
+    trivial = solve(graph.condition({i: int(states[i]) for i in (4, 1)}), "PR", "brute").log_z
+    assert greedy["trivial_error"] == pytest.approx(best.log_score + 1.0 - trivial)  # type: ignore[operator]
+    contradicting = graph.condition({4: 1 - int(best.assignment[4])})
+    assert sum_bounds(contradicting, [4, 1], best.assignment) == (-math.inf, -math.inf)
+    with pytest.raises(FormatError, match=r"x\.uai: marginal MAP needs a query"):
+        measure(best, replace(known, query_path=None))
 
 
 def test_unknown_answers_leave_only_the_facts(graph: FactorGraph) -> None:
