@@ -22,7 +22,7 @@ _SETTLED = 2.0
 
 
 def content_of(instance: Instance) -> str:
-    """Return a hash of the decompressed model, evidence and query: `g.uai` and `g.uai.gz` with equal text are one model.
+    """Return a hash of the decompressed model, evidence and query: equal text in `g.uai` and `g.uai.gz` is one model.
 
     The text of another format is another model, because `.lg` files hold logarithms of what `.uai` files hold.
     A file that cannot be read is identified by its path and the error. The files are read once, which takes a small
