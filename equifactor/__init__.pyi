@@ -8,6 +8,7 @@ from equifactor import generators as generators
 from equifactor import interop as interop
 from equifactor import learned as learned
 from equifactor import metrics as metrics
+from equifactor import networks as networks
 from equifactor import solvers as solvers
 from equifactor import symmetry as symmetry
 from equifactor import testing as testing
@@ -38,6 +39,7 @@ from equifactor.learning.crf.chain_crf import ChainCRF as ChainCRF
 from equifactor.learning.crf.graph_crf import CRF as CRF
 from equifactor.learning.fitting.fitter import fit as fit
 from equifactor.learning.training.trainer import train as train
+from equifactor.networks.bayesian_network import BayesianNetwork as BayesianNetwork
 from equifactor.page.opening import open_view as open_view
 from equifactor.questions.compare import compare as compare
 from equifactor.questions.findings import findings as findings

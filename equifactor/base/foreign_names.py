@@ -8,6 +8,8 @@ from __future__ import annotations
 
 _MODEL = "equifactor.FactorGraph is the model; equifactor.interop converts models of pgmpy and pyAgrum"
 _TABLE = "a factor is a pair (scope, table) in equifactor.FactorGraph(variables, factors)"
+_NETWORK = "equifactor.BayesianNetwork(model) takes a network of pgmpy or pyAgrum, a file, or tables by name"
+_CPT = "a table is a pair (parents, table) in equifactor.BayesianNetwork({'rain': .., 'grass': ('rain', ..)})"
 _VARIABLE = "a variable is a name with its states in equifactor.FactorGraph({'rain': ['no', 'yes']}, factors)"
 _READ = "write equifactor.read_graph(path); the suffix names the format"
 _WRITE = "write equifactor.write_graph(graph, path); the suffix names the format"
@@ -18,10 +20,12 @@ _MAP = 'write equifactor.solve(graph, "MAP", evidence={..})'
 _DECODER = "write equifactor.decoding.Decoder(checks, priors, observables, method)"
 
 _PLACES = {
-    _MODEL: "BayesianNetwork BayesianModel BayesNet BN DiscreteBayesianNetwork DiscreteMarkovNetwork FactorGraphModel "
-    "Graph GraphicalModel MarkovModel MarkovNet MarkovNetwork MarkovRandomField MRF NaiveBayes PGM",
-    _TABLE: "CPD CPT ConditionalProbabilityTable DiscreteFactor Factor JointProbabilityDistribution Potential "
-    "FactorNode ProbabilityTable Table TabularCPD Tensor TFactor",
+    _NETWORK: "BayesianModel BayesNet BN DiscreteBayesianNetwork NaiveBayes",
+    _MODEL: "DiscreteMarkovNetwork FactorGraphModel "
+    "Graph GraphicalModel MarkovModel MarkovNet MarkovNetwork MarkovRandomField MRF PGM",
+    _CPT: "CPD CPT ConditionalProbabilityTable TabularCPD",
+    _TABLE: "DiscreteFactor Factor JointProbabilityDistribution Potential FactorNode ProbabilityTable Table Tensor "
+    "TFactor",
     _VARIABLE: "Categorical CategoricalDistribution DiscreteDistribution DiscreteVariable "
     "LabelizedVariable RandomVariable RangeVariable Var VarSet Variable",
     _READ: "BIFReader NETReader UAIReader XBNReader XDSLReader XMLBIFReader from_file load loadBN load_graph "

@@ -12,7 +12,7 @@ import numpy as np
 from equifactor.base.errors import ModelError
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.formats.decimals import decimals
-from equifactor.graph.parents import families_of, is_conditional
+from equifactor.graph.parents import network_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -60,17 +60,10 @@ def conditionals_of(graph: FactorGraph, what: str, *, noisy_or: bool = False) ->
         )
     graph = with_tables(graph, what, keep=[NoisyOr.number] if noisy_or else ())
     s = graph.structure
-    families = families_of(graph, f"{what} holds a Bayesian network", "The formats .uai and .fg hold any factors.")
+    families = network_of(graph, f"{what} holds a Bayesian network", "The formats .uai and .fg hold any factors.")
     found = []
     for child, a in enumerate(families.factor_of_child.tolist()):
         scope, slot, factor = s.scope(a).tolist(), int(families.slot[a]), graph.factor(a)
-        if not is_conditional(graph, a, slot):
-            raise ModelError(
-                f"{what} holds conditional distributions. Factor {a} is not a distribution of variable "
-                f"{s.variable_name(child)} given the others: its entries do not sum to 1 over that variable. "
-                "The formats .uai and .fg hold any factors.",
-                factor=a,
-            )
         parents = scope[:slot] + scope[slot + 1 :]
         if isinstance(factor, NoisyOr):
             found.append(Conditional(child, parents, np.zeros(0), factor))

@@ -14,7 +14,7 @@ from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.formats.tokens import one_line
 from equifactor.formats.words import first_repeated
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.parents import ROUNDING
+from equifactor.graph.parents import find_cycle, wrong_row
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import ptr_of
 
@@ -99,15 +99,11 @@ class NetworkBuilder:
                 "its parents.",
                 line,
             )
-        sums = np.asarray(table.sum(axis=-1))
-        wrong = ~(np.abs(sums - 1.0) <= ROUNDING)
-        if wrong.any() or np.any(table < 0.0):
-            bad = wrong if wrong.any() else (table < 0.0).any(axis=-1)
-            row = np.unravel_index(int(np.argmax(bad.ravel())), bad.shape) if bad.ndim else ()
-            given = f" given {self._row(parents, row)}" if parents else ""
-            found = f"sum to {sums[row]:.6g}" if wrong.any() else "include a negative number"
+        wrong = wrong_row(table)
+        if wrong is not None:
+            given = f" given {self._row(parents, wrong[0])}" if parents else ""
             raise self.error(
-                f"the probabilities of '{child}'{given} {found}. They must not be negative and must sum to 1.", line
+                f"the probabilities of '{child}'{given} {wrong[1]}. They must not be negative and must sum to 1.", line
             )
         self._given[child] = list(parents), table, line
 
@@ -172,29 +168,3 @@ def as_table(
     if len(values) != math.prod(shape):
         raise error(f"expected {math.prod(shape)} probabilities of '{child}', found {len(values)}")
     return np.array(values).reshape(shape)
-
-
-def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Return the variables of a directed cycle, each a parent of the next, or [] if there is no cycle.
-
-    The cycle begins with its smallest variable.
-    """
-    left = [len(p) for p in parents]
-    children: list[list[int]] = [[] for _ in parents]
-    for i, given in enumerate(parents):
-        for p in given:
-            children[p].append(i)
-    ready = [i for i, n in enumerate(left) if n == 0]
-    while ready:
-        for child in children[ready.pop()]:
-            left[child] -= 1
-            if left[child] == 0:
-                ready.append(child)
-    if not any(left):
-        return []
-    path: list[int] = [next(i for i, n in enumerate(left) if n)]
-    while path[-1] not in path[:-1]:  # every remaining variable has a remaining parent
-        path.append(next(p for p in parents[path[-1]] if left[p]))
-    cycle = path[path.index(path[-1]) : -1][::-1]
-    first = cycle.index(min(cycle))
-    return cycle[first:] + cycle[:first]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,9 @@ from equifactor.base.errors import ModelError
 from equifactor.graph.structure import MAX_AXES
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import IntArray
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.graph.structure import Structure
 
 # A table whose last variable is the child is a conditional distribution if its rows sum to 1 within this. Published
 # networks have rounded numbers.
@@ -55,6 +57,56 @@ def families_of(graph: FactorGraph, claim: str, advice: str) -> Families:
     raise ModelError(
         f"{claim}, in which every variable has one factor over itself and its parents. {reason} {advice}", **where
     )
+
+
+def network_of(graph: FactorGraph, claim: str, advice: str) -> Families:
+    """Return the child of every factor; raise `ModelError` unless every factor is the distribution of its child.
+
+    Args:
+        graph: any graph.
+        claim: the beginning of the error, such as `do acts on a Bayesian network`.
+        advice: a last sentence of the error that says what to do.
+    """
+    if graph.observed is not None:
+        raise ModelError(f"{claim} without evidence. Take the network before it was conditioned.")
+    families, s = families_of(graph, claim, advice), graph.structure
+    for a, slot in enumerate(families.slot.tolist()):
+        if not is_conditional(graph, a, slot):
+            child = int(s.scope(a)[slot])
+            raise ModelError(
+                f"{claim}. Factor {a} is not a distribution of variable {s.variable_name(child)} given the others: "
+                f"{_what_is_wrong(graph, a, slot)} {advice}",
+                factor=a,
+            )
+    return families
+
+
+def _what_is_wrong(graph: FactorGraph, a: int, slot: int) -> str:
+    """Return a sentence about the worst row of a factor that is not a distribution of the variable at a place."""
+    s, factor = graph.structure, graph.factor(a)
+    if not isinstance(factor, np.ndarray):
+        return f"its effect is another variable of this {factor.kind}."
+    sums = np.exp(factor).sum(axis=slot)
+    row = np.unravel_index(int(np.argmax(np.abs(sums - 1.0))), sums.shape)
+    scope = np.delete(s.scope(a), slot)
+    given = row_text(s, scope.tolist(), [int(x) for x in row])
+    return f"the row {f'for {given} ' if given else ''}sums to {sums[row]:.6g}, not to 1."
+
+
+def row_text(s: Structure, variables: Sequence[int], states: Sequence[int]) -> str:
+    """Return states of variables as text, such as `rain = yes, sprinkler = on`."""
+    return ", ".join(f"{s.variable_name(i)} = {s.states_of(i)[x]}" for i, x in zip(variables, states, strict=True))
+
+
+def wrong_row(table: FloatArray) -> tuple[tuple[int, ...], str] | None:
+    """Return the place of the first row of a table [*parents, child] that is not a distribution, and what is wrong."""
+    sums = np.asarray(table.sum(axis=-1))
+    wrong = ~(np.abs(sums - 1.0) <= ROUNDING)  # This form also catches NaN.
+    bad = wrong if wrong.any() else np.asarray((table < 0.0).any(axis=-1))
+    if not bad.any():
+        return None
+    row = tuple(int(x) for x in np.unravel_index(int(np.argmax(bad.ravel())), bad.shape)) if bad.ndim else ()
+    return row, f"sum to {sums[row]:.6g}" if wrong.any() else "include a negative number"
 
 
 def children_of(graph: FactorGraph) -> list[int] | None:
@@ -108,3 +160,29 @@ def _families_or_reason(graph: FactorGraph) -> Families | tuple[str, dict[str, i
         return Families(factor_of_child, slot, np.array(order, np.int64))
     i = int(np.argmin(factor_of_child))
     return f"The scopes have a directed cycle at variable {s.variable_name(i)}, or it has no factor.", {"variable": i}
+
+
+def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
+    """Return the variables of a directed cycle, each a parent of the next, or [] if there is no cycle.
+
+    The cycle begins with its smallest variable.
+    """
+    left = [len(p) for p in parents]
+    children: list[list[int]] = [[] for _ in parents]
+    for i, given in enumerate(parents):
+        for p in given:
+            children[p].append(i)
+    ready = [i for i, n in enumerate(left) if n == 0]
+    while ready:
+        for child in children[ready.pop()]:
+            left[child] -= 1
+            if left[child] == 0:
+                ready.append(child)
+    if not any(left):
+        return []
+    path: list[int] = [next(i for i, n in enumerate(left) if n)]
+    while path[-1] not in path[:-1]:  # every remaining variable has a remaining parent
+        path.append(next(p for p in parents[path[-1]] if left[p]))
+    cycle = path[path.index(path[-1]) : -1][::-1]
+    first = cycle.index(min(cycle))
+    return cycle[first:] + cycle[:first]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.graph.parents import ROUNDING, find_families
+from equifactor.graph.parents import ROUNDING, find_families, row_text
 from equifactor.graph.structure import MAX_AXES
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def warn_of_typed_rows(graph: FactorGraph) -> None:
     row = np.unravel_index(int(np.argmax(np.abs(sums[a] - 1.0))), sums[a].shape)
     scope = s.scope(a).tolist()
     child = scope.pop(int(families.slot[a]))
-    given = ", ".join(f"{s.variable_name(i)} = {s.states_of(i)[int(x)]}" for i, x in zip(scope, row, strict=True))
+    given = row_text(s, scope, [int(x) for x in row])
     _warn("", s.variable_name(child), given, float(sums[a][row]))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
-from equifactor.graph.parents import ROUNDING
+from equifactor.graph.parents import wrong_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
 
 def check_distribution(child: object, parents: Sequence[object], table: FloatArray) -> None:
-    """Raise `ModelError` if a table [child, *parents] does not sum to 1 over its child for all parent states."""
-    sums = np.asarray(table.sum(axis=0))
-    wrong = ~(np.abs(sums - 1.0) <= ROUNDING)  # this form also catches NaN
-    if wrong.any():
-        row = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-        given = ", ".join(f"state {x} of {parent}" for parent, x in zip(parents, row, strict=True))
+    """Raise `ModelError` if a table [child, *parents] is not a distribution of its child for all parent states."""
+    wrong = wrong_row(np.moveaxis(table, 0, -1))
+    if wrong is not None:
+        given = ", ".join(f"state {x} of {parent}" for parent, x in zip(parents, wrong[0], strict=True))
         raise ModelError(
-            f"The probabilities of {child}{f' given {given}' if given else ''} sum to {sums[row]:.6g}. They must sum "
-            "to 1."
+            f"The probabilities of {child}{f' given {given}' if given else ''} {wrong[1]}. They must not be negative "
+            "and must sum to 1."
         )

@@ -104,6 +104,8 @@ def fit(
         )  # fmt: skip
         found = wanted.fit(graph, rows, context)
     message = " ".join(filter(None, (found.message, _about_hidden(graph, whole) if hidden is None else "")))
+    if type(graph) is not FactorGraph:  # A `BayesianNetwork` stays one.
+        found = dataclasses.replace(found, graph=graph.with_potentials(found.graph.log_phi, log=True))
     return dataclasses.replace(
         found, method=str(wanted), message=message, num_rows=float(rows.weights.sum()), seconds=clock.seconds
     )

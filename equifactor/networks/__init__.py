@@ -1,0 +1,11 @@
+"""Bayesian networks as models of their own, on the engine of factor graphs.
+
+bayesian_network.py   `BayesianNetwork`: a factor graph in which parents and children are known
+stated_tables.py      conditional tables as a user types them
+conditional_table.py  one conditional table with the names of its rows and columns
+separation.py         d-separation, with an open path as the reason
+"""
+
+from equifactor.base.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

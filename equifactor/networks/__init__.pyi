@@ -1,0 +1,4 @@
+"""The public names of `equifactor.networks`."""
+
+from equifactor.networks.conditional_table import ConditionalTable as ConditionalTable
+from equifactor.networks.separation import Separation as Separation

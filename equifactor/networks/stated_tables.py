@@ -1,0 +1,193 @@
+"""Conditional tables as a user types them: parents and states by name, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.base.errors import ModelError, brief
+from equifactor.base.options import did_you_mean
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.parents import find_cycle, wrong_row
+from equifactor.graph.reading.inputs import as_list, as_numbers, listed
+from equifactor.graph.structured_factor import StructuredFactor
+from equifactor.networks.conditional_table import ConditionalTable
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
+
+    Tables = Mapping[str, Any]
+    States = Mapping[str, int | Sequence[str]]
+
+
+def graph_of_tables(tables: Tables, states: States | None, name: str | None) -> FactorGraph:
+    """Return the factor graph of conditional tables, with the variables and factors in the order of the tables.
+
+    Args:
+        tables: a mapping from variable to its table; see `BayesianNetwork`.
+        states: the states of variables whose tables do not name them, or the order of states.
+        name: the name of the graph.
+    """
+    given = {variable: parents_and_table(variable, table) for variable, table in tables.items()}
+    for variable, (parents, _) in given.items():
+        check_parents(variable, parents, given)
+    order = list(given)
+    cycle = find_cycle([[order.index(p) for p in given[v][0]] for v in order])
+    if cycle:
+        words = " -> ".join(order[i] for i in (*cycle, cycle[0]))
+        raise ModelError(
+            f"The network has a directed cycle: {words}. A Bayesian network must not have one. Remove one of these "
+            "parents."
+        )
+    unknown = [v for v in states or {} if v not in given]
+    if unknown:
+        raise ModelError(f"states= names {unknown[0]!r}, which has no table; {did_you_mean(str(unknown[0]), order)}")
+    own = {v: (states or {}).get(v) or stated_states(v, parents, table) for v, (parents, table) in given.items()}
+    factors = [factor_of(v, parents, table, own) for v, (parents, table) in given.items()]
+    return FactorGraph(own, factors, name=name)
+
+
+def parents_and_table(variable: object, stated: object) -> tuple[list[str], Any]:
+    """Return the parents and the table that a user gave for one variable."""
+    if not isinstance(variable, str):
+        raise ModelError(f"Tables need the names of variables as keys, found {brief(variable)}.")
+    if isinstance(stated, ConditionalTable):
+        return [str(p) for p in stated.parents], _nested(stated)
+    if isinstance(stated, tuple) and len(stated) == 2 and not isinstance(stated[1], (int, float)):
+        parents = [stated[0]] if isinstance(stated[0], str) else as_list(stated[0])
+        if parents is None or not all(isinstance(p, str) for p in parents):
+            raise ModelError(f"The parents of {variable} must be a name or a list of names, found {brief(stated[0])}.")
+        twice = next((p for p in parents if parents.count(p) > 1), None)
+        if twice is not None:
+            raise ModelError(f"The table of {variable} names the parent {twice} twice. Give it once.")
+        return parents, stated[1]
+    return [], stated
+
+
+def check_parents(variable: str, parents: Sequence[str], known: Mapping[str, Any]) -> None:
+    """Raise `ModelError` if a parent has no table."""
+    for parent in parents:
+        if parent not in known:
+            raise ModelError(
+                f"The table of {variable} names the parent {parent!r}, which has no table; "
+                f"{did_you_mean(parent, known)}the tables are of {listed(known)}."
+            )
+
+
+def stated_states(variable: str, parents: Sequence[str], table: Any) -> int | list[str]:
+    """Return the states of a variable as its table names them, or their number if it does not name them."""
+    if isinstance(table, StructuredFactor):
+        raise ModelError(
+            f"The table of {variable} does not name its states. Give states={{{variable!r}: ['no', 'yes']}}."
+        )
+    depth = 0
+    while depth < len(parents) and isinstance(table, Mapping) and table:
+        key = next(iter(table))
+        depth += len(key) if isinstance(key, tuple) else 1
+        table = table[key]
+    if isinstance(table, Mapping):
+        return list(table)
+    numbers = _numbers(variable, table, {})
+    if not numbers.ndim:
+        raise ModelError(f"The table of {variable} needs rows of probabilities, found {brief(table)}.")
+    return int(numbers.shape[-1])
+
+
+def factor_of(
+    variable: str, parents: Sequence[str], table: Any, states: Mapping[str, int | Sequence[str]]
+) -> tuple[list[str], Any]:
+    """Return the scope and the table [*parents, child] of one variable, after checking its rows."""
+    if isinstance(table, StructuredFactor):
+        if table.child_slot is None:
+            raise ModelError(f"The {table.kind} of {variable} is not a distribution of one variable. Use a table.")
+        scope = [*parents]
+        scope.insert(table.child_slot, variable)
+        return scope, table
+    axes = [*parents, variable]
+    values = _read(variable, axes, table, states, {})
+    wrong = wrong_row(values)
+    if wrong is not None:
+        given = ", ".join(f"{p} = {_names(states[p])[x]}" for p, x in zip(parents, wrong[0], strict=True))
+        row = f"The row of {variable} for {given}" if given else f"The table of {variable}"
+        found = wrong[1].replace("sum to", "sums to").replace("include", "includes")
+        raise ModelError(
+            f"{row} {found}. Each row of a conditional table must sum to 1 and must not have a negative number."
+        )
+    return axes, values
+
+
+def _read(
+    variable: str, axes: Sequence[str], table: Any, states: Mapping[str, Any], known: dict[str, object]
+) -> FloatArray:
+    """Return the numbers [*axes] of a table whose mappings are read by the names of states."""
+    shape = tuple(len(_names(states[v])) for v in axes)
+    if not isinstance(table, Mapping):
+        numbers = _numbers(variable, table, known)
+        if numbers.shape != shape:
+            raise ModelError(
+                f"The table of {variable}{_where(known)} needs the shape {shape} ({', '.join(axes)}), found "
+                f"{numbers.shape}."
+            )
+        return numbers
+    values = np.full(shape, np.nan)
+    for key, part in table.items():
+        keys = key if isinstance(key, tuple) and len(axes) > 1 else (key,)
+        if len(keys) > max(1, len(axes) - 1):
+            raise ModelError(f"The key {key!r} in the table of {variable} has more states than it has parents.")
+        at = tuple(_place(variable, v, states[v], state) for v, state in zip(axes, keys, strict=False))
+        now = {**known, **dict(zip(axes, keys, strict=False))}
+        rest = axes[len(keys) :]
+        values[at] = _read(variable, rest, part, states, now) if rest else _number(variable, part, now)
+    missing = np.argwhere(np.isnan(values))
+    if len(missing):
+        names = {v: _names(states[v])[x] for v, x in zip(axes, missing[0].tolist(), strict=True)}
+        raise ModelError(f"The table of {variable} has no number for{_where({**known, **names}, '')}.")
+    return values
+
+
+def _numbers(variable: str, table: Any, where: Mapping[str, object]) -> FloatArray:
+    try:
+        return as_numbers(table)
+    except ValueError as error:
+        raise ModelError(f"The table of {variable}{_where(where)} must hold numbers, but {error}.") from None
+
+
+def _number(variable: str, value: object, where: Mapping[str, object]) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = np.nan
+    if np.isnan(number) or isinstance(value, str):
+        raise ModelError(f"The table of {variable}{_where(where)} must hold numbers, found {brief(value)}.")
+    return number
+
+
+def _place(variable: str, axis: str, states: Any, state: object) -> int:
+    names = _names(states)
+    if state not in names:
+        near = did_you_mean(state, names) if isinstance(state, str) else ""
+        raise ModelError(
+            f"The table of {variable} names the state {state!r} of {axis}, which it does not have; {near}its states "
+            f"are {', '.join(map(str, names))}."
+        )
+    return names.index(state)
+
+
+def _names(states: Any) -> list[Any]:
+    return list(range(states)) if isinstance(states, (int, np.integer)) else list(states)
+
+
+def _where(known: Mapping[str, object], before: str = " at") -> str:
+    return f"{before} {', '.join(f'{v} = {x}' for v, x in known.items())}" if known else ""
+
+
+def _nested(table: ConditionalTable) -> Any:
+    """Return a table as mappings by the names of states."""
+    found: Any = {}
+    states = table.states
+    for at in np.ndindex(*table.values.shape[:-1]):
+        row = dict(zip(states[table.variable], table.values[at].tolist(), strict=True))
+        found[tuple(states[p][x] for p, x in zip(table.parents, at, strict=True))] = row
+    return found if table.parents else found[()]
