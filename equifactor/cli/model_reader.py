@@ -25,6 +25,7 @@ class ModelReader:
         evidence: evidence files, or observations such as `HR=HIGH,CO=LOW`; one for all models, or one per model.
         format: format of the models; None chooses by suffix.
         sample: which sample of an evidence file with several, counted from 0.
+        do: variables that are set from outside, as `HR=HIGH,CO=LOW`; the models must be Bayesian networks.
         projected: whether CNF files may list the variables to count over, which are then in `over`.
     """
 
@@ -32,6 +33,7 @@ class ModelReader:
     evidence: list[str] | None = None
     format: str | None = None
     sample: int | None = None
+    do: str | None = None
     projected: bool = False
     failed: int = field(default=0, init=False)
     over: list[int] | None = field(default=None, init=False)  # of the last model; None for all variables
@@ -87,6 +89,11 @@ class ModelReader:
                 graph, self.over = read_projected_cnf(path)
             else:
                 graph = read_graph(path, format=self.format)
+        if self.do is not None:
+            from equifactor.cli.readable_answer import parse_evidence
+            from equifactor.graph.interventions import intervened
+
+            graph = intervened(graph, parse_evidence(self.do, graph))
         return graph if evidence is None else graph.condition(given_evidence(graph, evidence, self.sample))
 
 

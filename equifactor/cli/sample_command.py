@@ -11,7 +11,17 @@ from equifactor.base.errors import OptionError
 from equifactor.cli.completions import words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
-from equifactor.cli.shared_options import EvidencePaths, InputFormat, ModelPath, Plugins, Sample, Seed, Strict, example
+from equifactor.cli.shared_options import (
+    Do,
+    EvidencePaths,
+    InputFormat,
+    ModelPath,
+    Plugins,
+    Sample,
+    Seed,
+    Strict,
+    example,
+)
 
 if TYPE_CHECKING:
     from equifactor.questions.samples import Samples
@@ -26,6 +36,7 @@ def sample(
     model: ModelPath,
     count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=0, help="Number of samples.")] = 1000,
     evidence: EvidencePaths = None,
+    do: Do = None,
     seed: Seed = 0,
     solver: Annotated[
         str,
@@ -61,7 +72,7 @@ def sample(
         raise OptionError(
             f"{output}: samples are written to a .csv (also .csv.gz, .csv.xz) or .npz file, found the suffix {suffix}."
         )
-    graphs = ModelReader([model], evidence, format, sample)
+    graphs = ModelReader([model], evidence, format, sample, do)
     for path, graph in graphs:
         drawn = draw(graph, count, seed=seed, solver=solver, time_limit=time_limit, progress=True)
         if len(drawn) or not count:

@@ -43,6 +43,12 @@ EvidencePaths = Annotated[
         '"HR=HIGH,CO=LOW".',
     ),
 ]
+Do = Annotated[
+    str | None,
+    typer.Option(
+        "--do", metavar="STATES", help="Set variables of a Bayesian network from outside, such as sprinkler=on."
+    ),
+]
 Sample = Annotated[
     int | None,
     typer.Option("--sample", metavar="N", help="Which sample of an evidence file with several, counted from 0."),

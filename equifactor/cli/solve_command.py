@@ -17,6 +17,7 @@ from equifactor.cli.completions import words
 from equifactor.cli.exit_status import Exit, say
 from equifactor.cli.model_reader import ModelReader
 from equifactor.cli.shared_options import (
+    Do,
     EvidencePaths,
     InputFormat,
     JsonLines,
@@ -45,6 +46,8 @@ EXAMPLE = example(
     "equifactor solve grid.uai --task MAP --k 10",
     "equifactor solve grid.uai --task MMAP --query 3,7,11",
     "equifactor solve grid.uai --task PR --count",
+    "equifactor generate network --num-vars 8 --seed 1 --observed 0 -o net.bif",
+    "equifactor solve net.bif --do 3=1 --query 5",
 )
 
 _CHUNK_DIGITS = 4000
@@ -54,6 +57,7 @@ _CHUNK = 10**_CHUNK_DIGITS
 def solve(
     models: ModelPaths,
     evidence: EvidencePaths = None,
+    do: Do = None,
     task: TaskName = "MAR",
     solver: SolverSpec = "auto",
     time_limit: Annotated[
@@ -136,7 +140,7 @@ def solve(
         raise OptionError(f"--k and --apart rank assignments, so they need --task MAP. Found --task {task}.")
     if count and wanted is not Task.PR:
         raise OptionError(f"--count gives the number of possible assignments, so it needs --task PR. Found {task}.")
-    graphs = ModelReader(models, evidence, format, sample, projected=count)
+    graphs = ModelReader(models, evidence, format, sample, do, projected=count)
     unsolved = unanswered = False
     interrupts = Clock.interrupts
     with AnswerWriter(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:

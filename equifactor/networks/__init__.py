@@ -4,6 +4,7 @@ bayesian_network.py   `BayesianNetwork`: a factor graph in which parents and chi
 stated_tables.py      conditional tables as a user types them
 conditional_table.py  one conditional table with the names of its rows and columns
 separation.py         d-separation, with an open path as the reason
+causal_effect.py      effects by adjustment for back-door sets
 """
 
 from equifactor.base.lazy_names import lazy_names

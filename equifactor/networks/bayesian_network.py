@@ -10,6 +10,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, brief
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.interventions import mutilated, states_set
 from equifactor.graph.parents import Families, network_of
 from equifactor.graph.reading.inputs import as_list
 from equifactor.networks.conditional_table import ConditionalTable
@@ -21,6 +22,7 @@ from equifactor.show import graph_display
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
     from equifactor.graph.reading.inputs import Variable
+    from equifactor.networks.causal_effect import CausalEffect
     from equifactor.networks.stated_tables import States, Tables
 
 _ADVICE = "Use a FactorGraph for a model that is not a network."
@@ -61,11 +63,11 @@ class BayesianNetwork(FactorGraph):
         not d-separated: sprinkler <- rain is an open path
     """
 
-    __slots__ = ("_children", "_families", "_parents")
+    __slots__ = ("_families", "child_lists", "parent_lists")
 
     _families: Families
-    _parents: list[list[int]]  # [V] the parents of each variable, in the order of its factor
-    _children: list[list[int]]
+    parent_lists: list[list[int]]  # [V] the parents of each variable, in the order of its factor
+    child_lists: list[list[int]]
 
     def __init__(self, source: Any, states: States | None = None, *, name: str | None = None) -> None:
         graph = _graph_of(source, states, name)
@@ -81,7 +83,7 @@ class BayesianNetwork(FactorGraph):
             scope.remove(i)
             for p in scope:
                 children[p].append(i)
-        for field, value in (("_families", families), ("_parents", parents), ("_children", children)):
+        for field, value in (("_families", families), ("parent_lists", parents), ("child_lists", children)):
             object.__setattr__(self, field, value)
 
     @classmethod
@@ -110,7 +112,8 @@ class BayesianNetwork(FactorGraph):
 
     # ---- parents and children ---------------------------------------------------------------------------
 
-    def _names(self, variables: Iterable[int]) -> tuple[int | str, ...]:
+    def names_of(self, variables: Iterable[int]) -> tuple[int | str, ...]:
+        """Return the names of variables given by number; the numbers if the variables have no names."""
         names = self.variable_names
         return tuple(i if names is None else names[i] for i in variables)
 
@@ -124,30 +127,30 @@ class BayesianNetwork(FactorGraph):
     @property
     def edges(self) -> tuple[tuple[int | str, int | str], ...]:
         """Pairs (parent, child), ordered by child."""
-        return tuple((*self._names([p]), *self._names([i])) for i, own in enumerate(self._parents) for p in own)  # type: ignore[misc]
+        return tuple((*self.names_of([p]), *self.names_of([i])) for i, own in enumerate(self.parent_lists) for p in own)  # type: ignore[misc]
 
     @property
     def order(self) -> tuple[int | str, ...]:
         """All variables, parents before children."""
-        return self._names(self._families.order.tolist())
+        return self.names_of(self._families.order.tolist())
 
     def parents(self, variable: Variable) -> tuple[int | str, ...]:
         """Return the parents of a variable, in the order of the axes of its table."""
-        return self._names(self._parents[self.variable(variable)])
+        return self.names_of(self.parent_lists[self.variable(variable)])
 
     def children(self, variable: Variable) -> tuple[int | str, ...]:
         """Return the children of a variable."""
-        return self._names(self._children[self.variable(variable)])
+        return self.names_of(self.child_lists[self.variable(variable)])
 
     def ancestors(self, variable: Variable) -> tuple[int | str, ...]:
         """Return the parents of a variable, their parents, and so on, in the order of the variables."""
         i = self.variable(variable)
-        return self._names(sorted(closure([i], self._parents) - {i}))
+        return self.names_of(sorted(closure([i], self.parent_lists) - {i}))
 
     def descendants(self, variable: Variable) -> tuple[int | str, ...]:
         """Return the children of a variable, their children, and so on, in the order of the variables."""
         i = self.variable(variable)
-        return self._names(sorted(closure([i], self._children) - {i}))
+        return self.names_of(sorted(closure([i], self.child_lists) - {i}))
 
     def markov_blanket(self, variable: Variable) -> tuple[int | str, ...]:
         """Return the parents, the children and the other parents of the children of a variable.
@@ -155,8 +158,12 @@ class BayesianNetwork(FactorGraph):
         Given them, the variable is independent of all others.
         """
         i = self.variable(variable)
-        found = {*self._parents[i], *self._children[i], *(p for c in self._children[i] for p in self._parents[c])}
-        return self._names(sorted(found - {i}))
+        found = {
+            *self.parent_lists[i],
+            *self.child_lists[i],
+            *(p for c in self.child_lists[i] for p in self.parent_lists[c]),
+        }
+        return self.names_of(sorted(found - {i}))
 
     def cpt(self, variable: Variable) -> ConditionalTable:
         """Return the conditional table of a variable with the names of its rows and columns."""
@@ -167,8 +174,8 @@ class BayesianNetwork(FactorGraph):
         short = np.round(values, 15)  # 0.1 and not 0.10000000000000002, where both have the same logarithm
         with np.errstate(divide="ignore"):
             values = np.where(np.log(short) == log_table, short, values)
-        scope = [*self._parents[i], i]
-        return ConditionalTable(values, part_of(self.structure, scope), self._names(scope))
+        scope = [*self.parent_lists[i], i]
+        return ConditionalTable(values, part_of(self.structure, scope), self.names_of(scope))
 
     def d_separated(
         self, a: Variable | Iterable[Variable], b: Variable | Iterable[Variable], given: Any = ()
@@ -181,12 +188,45 @@ class BayesianNetwork(FactorGraph):
         both = {*first} & {*second} or ({*first, *second} & {*seen})
         if both:
             i = min(both)
-            raise ModelError(f"Variable {self._names([i])[0]} is in two of a, b and given. Name it in one of them.")
-        path = open_path(self._parents, self._children, first, second, seen)
+            raise ModelError(f"Variable {self.names_of([i])[0]} is in two of a, b and given. Name it in one of them.")
+        path = open_path(self.parent_lists, self.child_lists, first, second, seen)
         if path is None:
             return Separation(True)
-        names = self._names(range(self.num_vars))
-        return Separation(False, self._names(i for i, _ in path), path_text(path, names, seen))
+        names = self.names_of(range(self.num_vars))
+        return Separation(False, self.names_of(i for i, _ in path), path_text(path, names, seen))
+
+    # ---- action -----------------------------------------------------------------------------------------
+
+    def do(self, states: Mapping[Any, Any]) -> BayesianNetwork:
+        """Return the network after variables were set from outside: their tables are certain of the given states.
+
+        `ef.solve(network, do={..})` asks about it directly.
+        """
+        return BayesianNetwork(mutilated(self, states_set(self, states)))
+
+    def effect(
+        self,
+        cause: Variable,
+        outcome: Variable,
+        *,
+        adjust: Iterable[Variable] | None = None,
+        latent: Iterable[Variable] = (),
+    ) -> CausalEffect:
+        """Return the effect of setting one variable on another, by adjustment for a back-door set.
+
+        Args:
+            cause: the variable that is set.
+            outcome: the variable whose distribution is wanted.
+            adjust: the variables to adjust for; by default the smallest set that is found. It is checked.
+            latent: variables that nobody can observe, for which the effect cannot be adjusted.
+
+        Raises:
+            ModelError: if no set of observed variables identifies the effect, with the path that stays open.
+        """
+        from equifactor.networks.causal_effect import effect_of
+
+        chosen = None if adjust is None else self._numbers(adjust, "adjust")
+        return effect_of(self, cause, outcome, chosen, self._numbers(latent, "latent"))
 
     # ---- other packages ---------------------------------------------------------------------------------
 

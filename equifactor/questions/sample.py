@@ -15,6 +15,7 @@ from equifactor.base.run_context import check_run
 from equifactor.base.status import Status
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph import FactorGraph
+from equifactor.graph.interventions import intervened
 from equifactor.graph.reduction import to_free_part
 from equifactor.graph.structure import MAX_TABLE_ENTRIES
 from equifactor.questions.samples import Samples
@@ -39,6 +40,7 @@ def sample(
     n: int,
     *,
     evidence: Evidence | None = None,
+    do: Evidence | None = None,
     seed: int = 0,
     solver: str | Solver = "auto",
     time_limit: float | None = None,
@@ -54,6 +56,7 @@ def sample(
         graph: the model.
         n: the number of samples.
         evidence: states or weights by variable, as `FactorGraph.condition` takes them.
+        do: variables of a Bayesian network that are set to a state from outside, as in `solve`.
         seed: the same seed gives the same samples.
         solver: "auto"; "exact", which returns no samples if no plan fits `exact(memory_limit=..)`; or "blocks", which
             always runs chains.
@@ -82,6 +85,8 @@ def sample(
     check_run(time_limit, seed, progress)
     if not isinstance(method, (Auto, Exact, BlockSampling)):
         raise OptionError(f"{method.name} does not draw samples. Choose from: auto, exact, blocks.")
+    if do is not None:
+        graph = intervened(graph, do)
     if evidence is not None:
         graph = graph.condition(evidence)
     clock = Clock(time_limit)

@@ -19,6 +19,7 @@ from equifactor.base.run_context import Progress, check_run
 from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
+from equifactor.graph.interventions import intervened
 from equifactor.graph.marginals import Marginals
 from equifactor.graph.reading.observations import is_mapping
 from equifactor.graph.reading.state_rows import is_frame
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from equifactor.questions.frames import DataFrame
     from equifactor.questions.many_results import ManyResults
 
-_ARGUMENTS = ("evidence", "query", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
+_ARGUMENTS = ("evidence", "do", "query", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
 _ASKED = {
     Task.MAR: "marginals",
     Task.PR: "ln Z",
@@ -63,6 +64,7 @@ def solve(
     solver: str | Solver = ...,
     *,
     evidence: Evidence | None = ...,
+    do: Evidence | None = ...,
     query: Sequence[Variable] | None = ...,
     time_limit: float | None = ...,
     seed: int = ...,
@@ -79,6 +81,7 @@ def solve(
     solver: str | Solver = ...,
     *,
     evidence: Sequence[Evidence] | np.ndarray | DataFrame,
+    do: Evidence | None = ...,
     targets: Sequence[Variable] | None = ...,
     time_limit: float | None = ...,
     seed: int = ...,
@@ -95,6 +98,7 @@ def solve(
     solver: str | Solver = ...,
     *,
     evidence: Evidence | Sequence[Evidence | None] | None = ...,
+    do: Evidence | None = ...,
     query: Sequence[Variable] | None = ...,
     time_limit: float | None = ...,
     seed: int = ...,
@@ -110,6 +114,7 @@ def solve(
     solver: str | Solver = "auto",
     *,
     evidence: Any = None,
+    do: Evidence | None = None,
     query: Sequence[Variable] | None = None,
     targets: Sequence[Variable] | None = None,
     time_limit: float | None = None,
@@ -130,6 +135,8 @@ def solve(
             `FactorGraph.condition` reads it. For many questions on one graph: a list of such mappings, a pandas frame
             with a column per variable (a missing value leaves the variable free), or whole numbers [B, V] (-1 leaves
             it free). For a list of graphs: one mapping for all graphs, or a list with a mapping or None for each.
+        do: variables of a Bayesian network that are set to a state from outside, as a mapping from variable to state.
+            Their tables no longer matter, and ln Z is that of p(evidence | do). `ModelError` for any other graph.
         query: for MMAP, the variables to maximise over, by name or number. All others are summed out.
         targets: with many sets of evidence, the variables to answer for, by name or number; by default all of them.
         time_limit: seconds for the whole call; at the deadline the best answer so far has status `time-limit`.
@@ -174,6 +181,9 @@ def solve(
     if not isinstance(strict, (bool, np.bool_)):
         raise OptionError(f"strict must be True or False, found {brief(strict)}.")
     how = SolveSettings(method, seed, device, dtype, time_limit)
+    if do is not None:
+        graphs = [intervened(g, do) for g in graphs]
+        graph = graphs[0] if isinstance(graph, FactorGraph) else graphs
     if isinstance(evidence, Samples):
         evidence = evidence.states
     if (query is not None) != (wanted is Task.MMAP):

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, solve
+from equifactor import BayesianNetwork, FactorGraph, solve
 from equifactor.formats import write_graph
 from equifactor.formats.results import read_map, read_mar, read_pr
 from equifactor.generators import ising_grid
@@ -352,3 +352,15 @@ def test_marginal_map_takes_names_or_a_query_file(command, grid: FactorGraph, tm
     refused = command("solve", "grid.uai", "--task", "MMAP")
     assert (refused.status, refused.out) == (2, "")
     assert "needs --query" in refused.err
+
+
+def test_action_on_a_network(command, tmp_path: Path) -> None:
+    lawn = BayesianNetwork({"rain": {"no": 0.8, "yes": 0.2}, "wet": ("rain", {"no": [0.9, 0.1], "yes": [0.1, 0.9]})})
+    write_graph(lawn, tmp_path / "lawn.bif")
+    assert "0.800000" in command("solve", "lawn.bif", "--do", "wet=1", "--query", "rain").out
+    assert "0.800000" not in command("solve", "lawn.bif", "-e", "wet=1", "--query", "rain").out
+    assert command("sample", "lawn.bif", "-n", "3", "--do", "wet=1").out.count(",1\n") == 3
+    write_graph(FactorGraph([2, 2], [([0, 1], [2, 1, 1, 2])]), tmp_path / "field.uai")
+    refused = command("solve", "field.uai", "--do", "0=1")
+    assert refused.status == 3
+    assert "do acts on a Bayesian network" in refused.err
