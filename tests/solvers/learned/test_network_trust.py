@@ -13,6 +13,8 @@ from equifactor.generators import ising_grid, pedigree, potts_grid, random_netwo
 from equifactor.graph import compile
 from equifactor.solvers.learned import network_trust
 from equifactor.solvers.learned.fe_net_solver import FENetSolver
+from equifactor.solvers.learned.loop_places import find_loops
+from equifactor.solvers.learned.native import native_loops
 from equifactor.solvers.learned.network_trust import RUNS
 from equifactor.solvers.learned.trust_features import excess_edges, features
 from equifactor.solvers.learned.trust_model import load_trust
@@ -94,6 +96,18 @@ def test_features_of_equal_runs_are_finite() -> None:
     found = features(flat, [run] * len(RUNS), np.zeros((2, len(RUNS))))
     assert found.shape == (flat.num_vars, len(load_trust().mean))
     assert np.isfinite(found).all()
+
+
+def test_the_runs_of_one_question_search_for_loops_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = GRID.condition({3: 1})
+    first, counted = ef.solve(graph, "MAR", "fe-net"), []
+    monkeypatch.setattr(native_loops, "find_loops", lambda *given: counted.append(given) or find_loops(*given))
+    again = GRID.condition({3: 1})
+    assert np.array_equal(ef.solve(again, "MAR", "fe-net").marginals.values, first.marginals.values)
+    assert len(counted) <= 1
+    other = GRID.condition({5: 0})  # Other variables are free, so the loops are others.
+    in_batch = ef.solve([other, random_tree(3, seed=1)], "MAR", "fe-net")[0].marginals.values
+    assert ef.solve(other, "MAR", "fe-net").marginals.values == pytest.approx(in_batch, abs=1e-6)
 
 
 def test_excess_edges_count_loops() -> None:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.solvers.learned.native.native_wiring import NativeWiring
 
-# The loops of single graphs, as long as their structures live: many questions are about one structure.
-_KNOWN: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
+# The loops of single graphs, as long as their structures live: many questions are about one structure, and the runs of
+# one question are about the same observed variables.
+_KNOWN: WeakKeyDictionary[Any, dict[bytes, Any]] = WeakKeyDictionary()
+_MOST_KNOWN = 4  # Sets of free variables whose loops one structure keeps; a set with evidence is rarely asked again.
 _LEAST = 1e-280  # Linear sums above it have lost nothing to underflow.
 
 
@@ -118,14 +120,18 @@ class NativeLoops:
 def loops_of(wiring: NativeWiring) -> NativeLoops | None:
     """Return the loops of a batch, or None without loops, or if the clock has stopped; a structure is searched once."""
     graphs, cache = wiring.flat.graphs, wiring.flat.cache
-    if len(graphs) == 1 and graphs[0].observed is None:
+    key: Any = "native loops"
+    if len(graphs) == 1:
         cache = _KNOWN.setdefault(graphs[0].structure, {})
-    if "native loops" not in cache:
+        key = graphs[0].free_vars.tobytes()
+    if key not in cache:
         found = _index(wiring)
         if wiring.is_over():
             return None  # The search may be incomplete, so its result is not cached for later runs.
-        cache["native loops"] = found
-    index = cache["native loops"]
+        if len(graphs) == 1 and len(cache) >= _MOST_KNOWN:
+            cache = _KNOWN[graphs[0].structure] = {}
+        cache[key] = found
+    index = cache[key]
     return None if index is None or wiring.is_over() else NativeLoops(wiring, index)
 
 
