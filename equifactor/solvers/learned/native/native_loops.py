@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # The loops of single graphs, as long as their structures live: many questions are about one structure, and the runs of
 # one question are about the same observed variables.
-_KNOWN: WeakKeyDictionary[Any, dict[bytes, Any]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
 _MOST_KNOWN = 4  # Sets of free variables whose loops one structure keeps; a set with evidence is rarely asked again.
 _LEAST = 1e-280  # Linear sums above it have lost nothing to underflow.
 
@@ -119,7 +119,8 @@ class NativeLoops:
 
 def loops_of(wiring: NativeWiring) -> NativeLoops | None:
     """Return the loops of a batch, or None without loops, or if the clock has stopped; a structure is searched once."""
-    graphs, cache = wiring.flat.graphs, wiring.flat.cache
+    graphs = wiring.flat.graphs
+    cache: dict[Any, Any] = wiring.flat.cache
     key: Any = "native loops"
     if len(graphs) == 1:
         cache = _KNOWN.setdefault(graphs[0].structure, {})
