@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Calls of a kernel by its address, so that its machine code is made once.
 
-Numba links every function that a kernel calls into that kernel and optimises all of it again. A function of 500 kB that
-ten kernels call is compiled eleven times, a few seconds each. A `Separate` kernel has one signature and is compiled on
+Numba links every function that a kernel calls into that kernel and optimises all of it there. A function of 500 kB that
+ten kernels call is compiled ten times, a few seconds each. A `Separate` kernel has one signature and is compiled on
 its own. Other kernels get its address at run time, so that they stay in the cache on disk. The call costs as much as
 any call between kernels.
 """

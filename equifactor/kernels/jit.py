@@ -19,6 +19,7 @@ from equifactor.base.clock import Compiling
 from equifactor.kernels import quick_compiling  # noqa: F401 - importing it makes Numba compile faster
 from equifactor.kernels.compile_costs import check_pass, compilation_begins, compilation_ends
 from equifactor.kernels.compile_lock import compile_alone
+from equifactor.kernels.early_linking import link_early
 from equifactor.kernels.kernel_cache import KernelCache
 
 # What loops over floating-point numbers need in order to vectorise: fused multiply-adds, division without Python's
@@ -92,5 +93,6 @@ def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
 def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     compiled: Callable[..., Any] = numba.njit(**options, nogil=True)(function)
     compiled._cache = KernelCache(function, options)  # type: ignore[attr-defined]
+    link_early(compiled)
     compile_alone(compiled)
     return compiled

@@ -31,12 +31,12 @@ from typing import Any
 import llvmlite
 import numba
 from numba.core.caching import NullCache
-from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from equifactor.base.files import reason
 from equifactor.kernels import kernel_folders
 from equifactor.kernels.compile_costs import check_time
+from equifactor.kernels.early_linking import depends_on_process, rebuilt
 from equifactor.kernels.kernel_folders import (
     DAY,
     SUFFIX,
@@ -49,7 +49,7 @@ from equifactor.kernels.kernel_folders import (
 from equifactor.kernels.source_stamp import UnstableError, function_stamp
 
 _SEAL = b"\nequifactor sha256 "  # Stands between an entry and its digest.
-_FORMAT = "1"  # Of the entries. A new one makes all entries of older versions unknown.
+_FORMAT = "4"  # Of the entries. A new one makes all entries of older versions unknown.
 _VERSIONS = (
     f"{_FORMAT} {sys.version_info[:2]} {sys.implementation.cache_tag} {numba.__version__} {llvmlite.__version__}"
 )
@@ -113,7 +113,7 @@ class KernelCache(NullCache):
             with contextlib.suppress(OSError, MemoryError):  # nothing shows that the entry is damaged
                 data = path.read_bytes()
                 try:
-                    made = CompileResult._rebuild(target_context, *pickle.loads(_checked(data)))
+                    made = rebuilt(target_context, pickle.loads(_checked(data)))
                 except (OSError, MemoryError):
                     continue
                 except Exception as error:
@@ -139,7 +139,7 @@ class KernelCache(NullCache):
     def save_overload(self, sig, data):
         """Save a compiled kernel in the first folder that takes it."""
         name = self.file_name(sig, data.codegen.magic_tuple())
-        if name is None or data.lifted or data.library.has_dynamic_globals:
+        if name is None or data.lifted or depends_on_process(data.library):
             return
         parts = data._reduce()
         sealed = _sealed(dumps((*parts[:6], "", *parts[7:])))  # without the listing of its types

@@ -12,15 +12,16 @@ variable that begins with a constant. Here a kernel of this package is compiled 
 **Garbage.** Numba makes millions of small objects that live until the end of a compilation. Python's search for
 unreachable cycles visits them again and again and took 8 % of the time. It waits until a compilation has ended.
 
-**Bookkeeping.** Numba reports every call of LLVM to a listener for each compilation in progress, and compares the
-options of a function by a table of all options. Here calls are not reported, and options are compared as they are set.
+**Bookkeeping.** Numba reports every call of LLVM to a listener for each compilation in progress, compares the options
+of a function by a table of all options, and makes a list of the variables of every part of an instruction. Here calls
+are not reported, options are compared as they are set, and variables go to one list.
 """
 
 import gc
 
 import llvmlite.binding
 from numba import types
-from numba.core import event
+from numba.core import event, ir
 from numba.core.dispatcher import Dispatcher
 from numba.core.inline_closurecall import InlineWorker
 from numba.core.targetconfig import TargetConfig
@@ -29,6 +30,7 @@ _PACKAGE = __name__.partition(".")[0]
 _code_of = InlineWorker.run_untyped_passes
 _template_of = Dispatcher.get_call_template
 _inline = InlineWorker.inline_ir
+_WITHOUT_VARIABLES = {str, int, float, bool, type(None), ir.Loc}  # The types of most parts of instructions.
 
 
 def _code_with_shared_scope(self, func, enable_ssa=False):
@@ -84,14 +86,44 @@ class _Collector(event.Listener):
 
 
 def _equal_options(self, other):
-    """Return whether two sets of options are the same."""
+    """Return whether two sets of options are the same; those that are not set have their defaults."""
     if not isinstance(other, TargetConfig):
         return NotImplemented
-    return self._values == other._values or self.values() == other.values()
+    mine, others = self._values, other._values
+    if mine == others:
+        return True
+    if self.options is not other.options:
+        return False
+    for name in mine.keys() | others.keys():
+        default = self.options[name].default
+        if mine.get(name, default) != others.get(name, default):
+            return False
+    return True
+
+
+def _variables_of(self, value):
+    """Return the variables in a part of an instruction, in their order."""
+    found = []
+    _add_variables((value,), found)
+    return found
+
+
+def _add_variables(values, found):
+    for value in values:
+        if isinstance(value, ir.Var):
+            found.append(value)
+        elif type(value) not in _WITHOUT_VARIABLES:
+            if isinstance(value, ir.Inst):
+                found.extend(value.list_vars())
+            elif isinstance(value, list | tuple):
+                _add_variables(value, found)
+            elif isinstance(value, dict):
+                _add_variables(value.values(), found)
 
 
 InlineWorker.run_untyped_passes = _code_with_shared_scope
 InlineWorker.inline_ir = _inline_without_copies
+ir.Inst._rec_list_vars = _variables_of
 TargetConfig.__eq__ = _equal_options
 TargetConfig.__hash__ = lambda self: hash(type(self))  # few sets of options differ in a process
 for callbacks in tuple(llvmlite.binding.ffi.lib._lock._cblist):
