@@ -10,11 +10,14 @@ Nothing changes for a version of Numba that lacks one of the internal parts that
 """
 
 import functools
+import itertools
+import secrets
 from contextlib import suppress
 
 import llvmlite.binding
 from numba import _dynfunc
 from numba.core import event, sigutils
+from numba.core.bytecode import FunctionIdentity
 from numba.core.codegen import CPUCodeLibrary, JITCodeLibrary, RuntimeLinker
 from numba.core.compiler import CompileResult
 from numba.core.cpu import CPUContext
@@ -33,6 +36,7 @@ _USED = {
     CPUContext: ("get_executable", "create_cpython_wrapper", "insert_user_function", "push_code_library", "subtarget"),
     CompileResult: ("_rebuild", "_reduce", "_replace"),
     Dispatcher: ("compile", "add_overload", "get_call_template"),
+    FunctionIdentity: ("_unique_ids",),
     _FunctionCompiler: ("_customize_flags", "compile"),
 }
 AVAILABLE = all(hasattr(owner, name) for owner, names in _USED.items() for name in names)
@@ -232,6 +236,9 @@ def _unserialized(cls, codegen, state):
 
 
 if AVAILABLE:
+    # Numba numbers the functions of a process, and LLVM takes functions of one name for the same. Here functions of
+    # several processes are linked, so every process has its own numbers.
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(40))
     _optimised_module, _finalize_alone = CPUCodeLibrary._get_module_for_linking, JITCodeLibrary.finalize
     _executable_now, _unserialized_before = CPUContext.get_executable, JITCodeLibrary._unserialize
     CPUCodeLibrary.add_linking_library = _add_linking_library
