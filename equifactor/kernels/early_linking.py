@@ -96,7 +96,7 @@ def link_early(kernel) -> None:
 
 def with_entry(made, kernel):
     """Return a linkable function with machine code and an entry for Python."""
-    # The context of an entry of the cache makes code without reference counts: it would return empty pointers as arrays.
+    # Without this, code for an entry of the cache counts no references, and returns empty pointers in place of arrays.
     target, old = made.target_context.subtarget(enable_nrt=True), made.library
     library = target.codegen().create_library(old.name)
     library.enable_object_caching()
