@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
 
-_LANES = 32  # Sets of weights that a kernel treats together: 16 take 1.2 times, 64 as long. Measured on 20,000 edges.
-_LEAST = 1e-280  # A smaller sum of normalised weights may have lost digits, and is computed again from logs.
-
 
 @dataclass(frozen=True, eq=False)
 class LiteralCircuit:
@@ -37,6 +34,11 @@ class LiteralCircuit:
         """The number of factors of all products."""
         return len(self.arena) - 2 * self.num_nodes
 
+    @property
+    def log_weights_of_leaves(self) -> FloatArray:
+        """[3n] the log weights of all leaves."""
+        return _with_free(self.log_weights)
+
     def log_sum_and_shares(self, log_weights: FloatArray | None = None) -> tuple[float, FloatArray]:
         """Return the log of the sum, and [2n] the share of each literal in it: its probability."""
         from equifactor.solvers.counting.circuit_kernels import spread_down, sum_up
@@ -49,39 +51,6 @@ class LiteralCircuit:
             return total, p[: len(own)]
         spread_down(self.node_ptr, self.arena, branch, share, p)
         return total, p[: len(own)] + _free_shares(p, leaf)
-
-    def many(self, weights: FloatArray, *, shares: bool) -> tuple[FloatArray, FloatArray]:
-        """Return the log sums [rows], and the shares [2n, rows] or none, for many sets of weights.
-
-        Args:
-            weights: [2n, rows] weights, not logs, of which both literals of a variable sum to at most 1.
-            shares: whether the shares are needed.
-        """
-        from equifactor.solvers.counting.circuit_kernels import spread_down_lanes, sum_up_lanes
-
-        size, rows = weights.shape
-        log_z, p = np.empty(rows), np.zeros((size, rows if shares else 0))
-        branch, total = np.empty((self.num_nodes, 2, _LANES)), np.empty((self.num_nodes, _LANES))
-        leaf = np.zeros((size * 3 // 2, _LANES))
-        for first in range(0, rows, _LANES):
-            last = min(first + _LANES, rows)
-            leaf[:size, : last - first] = weights[:, first:last]
-            leaf[size:] = leaf[:size:2] + leaf[1:size:2]
-            sum_up_lanes(self.node_ptr, self.arena, leaf, branch, total)
-            with np.errstate(divide="ignore"):
-                log_z[first:last] = np.log(total[-1, : last - first])
-            if not shares:
-                continue
-            share, own = np.zeros_like(total), np.zeros_like(leaf)
-            spread_down_lanes(self.node_ptr, self.arena, branch, total, share, own)
-            free = np.repeat(own[size:] / np.where(leaf[size:] > 0.0, leaf[size:], 1.0), 2, axis=0)
-            p[:, first:last] = (own[:size] + free * leaf[:size])[:, : last - first]
-        for row in np.flatnonzero(log_z < np.log(_LEAST)).tolist():
-            with np.errstate(divide="ignore"):
-                log_z[row], exact = self.log_sum_and_shares(np.log(weights[:, row]))
-            if shares:
-                p[:, row] = exact
-        return log_z, p
 
     def draw(self, log_weights: FloatArray, count: int, rng: np.random.Generator) -> IntArray:
         """Return [count, n] the literals of assignments, drawn in proportion to their weights."""

@@ -7,7 +7,14 @@ branch whose sum is 0, and the items. Items are leaves, or `-1 - node` for a nod
 
 import numpy as np
 
-from equifactor.kernels.jit import fast_kernel, kernel
+from equifactor.kernels.fastmath import get
+from equifactor.kernels.jit import fast_kernel, inlined, kernel
+from equifactor.kernels.vectors import vector_operations
+
+LANES = 16  # Rows of evidence that are computed side by side.
+SMALLEST = 1e-280  # A smaller ratio of sums may have lost digits.
+_OPS = vector_operations("float64", LANES)
+load, store, filled, add, multiply = _OPS.load, _OPS.store, _OPS.filled, _OPS.add, _OPS.multiply
 
 
 @kernel
@@ -57,49 +64,87 @@ def spread_down(node_ptr, arena, branch, share, p):
 
 
 @fast_kernel
-def sum_up_lanes(node_ptr, arena, leaf, branch, total):
-    """Set the sums [nodes, 2, lanes] of branches and [nodes, lanes] of nodes from the weights [leaves, lanes]."""
-    lanes = leaf.shape[1]
-    for k in range(len(total)):
-        at = node_ptr[k] + 2
-        for b in range(2):
-            size = arena[node_ptr[k] + b]
-            own = branch[k, b]
-            own[:] = 1.0 if size >= 0 else 0.0
-            for _ in range(size):
-                x = arena[at]
-                at += 1
-                row = leaf[x] if x >= 0 else total[-1 - x]
-                for r in range(lanes):
-                    own[r] *= row[r]
-        for r in range(lanes):
-            total[k, r] = branch[k, 0, r] + branch[k, 1, r]
+def ask_lanes(rows, states, upward, downward, root, asked, values, shares, log_z, p):
+    """Set ln of the ratio [N] of the sum given each row of evidence to the sum without, and shares [N, asked] in it.
+
+    Args:
+        rows: [N, V] states, -1 where free.
+        states: the first state of each variable [V + 1], and the leaf [X] of each state: -1 impossible, -2 certain.
+        upward: the fields of `Program.upward`.
+        downward: the sums from the root to the leaves that are asked.
+        root: the place of the root.
+        asked: [columns] leaves whose shares are wanted, or -1 and -2 as above.
+        values: [num_values LANES] room.
+        shares: [num_values LANES] room.
+        log_z: [N] set here; -inf for a sum that is zero, or too small for a number.
+        p: [N, columns] set here; rows without a sum are zero.
+    """
+    first_state, leaf = states
+    first_sum = len(values) // LANES - len(upward[0])
+    factor = np.empty(LANES)
+    for first in range(0, len(rows), LANES):
+        count = min(LANES, len(rows) - first)
+        for k in range(first_sum):
+            store(values, k * LANES, filled(1.0))
+        factor[:] = 1.0
+        for k in range(count):
+            for i in range(rows.shape[1]):
+                seen = rows[first + k, i]
+                if seen >= 0:
+                    begin = first_state[i]
+                    if leaf[begin + seen] == -1:
+                        factor[k] = 0.0
+                    for x in range(begin, first_state[i + 1]):
+                        if x != begin + seen and leaf[x] >= 0:
+                            values[leaf[x] * LANES + k] = 0.0
+        _add_terms(upward, values, values, values)
+        for k in range(count):
+            total = factor[k] * values[root * LANES + k]
+            log_z[first + k] = np.log(total) if total > 0.0 else -np.inf
+            factor[k] = 1.0 / total if total > SMALLEST else 0.0
+        if p.shape[1] == 0:
+            continue
+        store(shares, root * LANES, load(factor, 0))
+        _add_terms(downward, shares, values, shares)
+        for c in range(len(asked)):
+            x = asked[c] * LANES
+            for k in range(count):
+                if x >= 0:
+                    p[first + k, c] = values[x + k] * shares[x + k]
+                else:
+                    p[first + k, c] = 1.0 if asked[c] == -2 and factor[k] > 0.0 else 0.0
 
 
 @fast_kernel
-def spread_down_lanes(node_ptr, arena, branch, total, share, p):
-    """Add to `p` [leaves, lanes] the share of the root's sums through each leaf; `share` [nodes, lanes] is 0 at first.
+def _add_terms(sums, x, y, out):
+    """Set the places of `out` to sums of coefficients times values of `x` times values of `y`, one after the other."""
+    places, coefficients, factors, run_terms, run_end = sums
+    begin, u = 0, 0
+    for r in range(len(run_end)):
+        size = run_terms[r]
+        if size == 1:
+            for n in range(begin, run_end[r]):
+                store(out, LANES * np.int64(get(places, n)), _term(coefficients, factors, u, x, y))
+                u += 1
+        elif size == 2:
+            for n in range(begin, run_end[r]):
+                total = add(_term(coefficients, factors, u, x, y), _term(coefficients, factors, u + 1, x, y))
+                store(out, LANES * np.int64(get(places, n)), total)
+                u += 2
+        else:
+            for n in range(begin, run_end[r]):
+                total = _term(coefficients, factors, u, x, y)
+                for q in range(u + 1, u + size):
+                    total = add(total, _term(coefficients, factors, q, x, y))
+                store(out, LANES * np.int64(get(places, n)), total)
+                u += size
+        begin = run_end[r]
 
-    A root of 0 has no shares.
-    """
-    lanes = share.shape[1]
-    own = np.empty(lanes)
-    for r in range(lanes):
-        share[len(share) - 1, r] = 1.0
-    for k in range(len(share) - 1, -1, -1):
-        at = node_ptr[k] + 2
-        for r in range(lanes):
-            share[k, r] = share[k, r] / total[k, r] if total[k, r] > 0.0 else 0.0
-        for b in range(2):
-            size = arena[node_ptr[k] + b]
-            for r in range(lanes):
-                own[r] = share[k, r] * branch[k, b, r]
-            for _ in range(size):
-                x = arena[at]
-                at += 1
-                row = p[x] if x >= 0 else share[-1 - x]
-                for r in range(lanes):
-                    row[r] += own[r]
+
+@inlined
+def _term(coefficients, factors, u, x, y):
+    first = multiply(filled(get(coefficients, u)), load(x, LANES * np.int64(get(factors, 2 * u))))
+    return multiply(first, load(y, LANES * np.int64(get(factors, 2 * u + 1))))
 
 
 @kernel

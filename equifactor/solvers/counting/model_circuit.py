@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from equifactor.graph.reading.inputs import variable_number
 from equifactor.graph.reduction import to_free_part
 from equifactor.solvers.counting.circuit import LiteralCircuit
 from equifactor.solvers.counting.circuit_files import domain_of, load_circuit, read_nnf, save_circuit, write_nnf
+from equifactor.solvers.counting.circuit_program import downward, program_of
 from equifactor.solvers.counting.formula import formula_of
 from equifactor.solvers.counting.search_order import search_order
 from equifactor.solvers.counting.simplify import simplified
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.reading.inputs import Variable
     from equifactor.graph.reduction import ReducedGraph
+    from equifactor.solvers.counting.circuit_program import Program, Sums
     from equifactor.solvers.counting.formula import WeightedFormula
 
 Evidence = Mapping[Any, Any] | Sequence[Mapping[Any, Any]] | np.ndarray | None
@@ -36,6 +39,7 @@ _IMPOSSIBLE, _CERTAIN = -1, -2  # In place of the literal of a state that no evi
 _MOST_NODES = 10_000_000  # Nodes of a circuit: about 1 GB.
 _FIRST = 1e9  # A priority above all others: depths of trees and scores by conflicts are below 1e7.
 _NOTHING = "No assignment of the model is possible, so it has no circuit."
+_NO_CHANCE = "The evidence has probability zero. Check it against the zeros of the model."
 _PLANNING = 1.0  # Reference seconds for the order of the search.
 
 
@@ -76,7 +80,7 @@ class Circuit:
     def log_z(self, evidence: Evidence = None) -> Any:
         """Return ln Z given the evidence, or an array [N]; `-inf` where the evidence is impossible."""
         rows, single = self._rows(evidence)
-        log_z, _ = self._ask(rows, shares=False)
+        log_z, _ = self._ask(rows, np.zeros(0, np.int64))
         return float(log_z[0]) if single else log_z
 
     def marginals(self, evidence: Evidence = None) -> Any:
@@ -86,11 +90,11 @@ class Circuit:
         impossible; impossible rows of many are zero.
         """
         rows, single = self._rows(evidence)
-        log_z, p = self._ask(rows, shares=True)
+        log_z, p = self._ask(rows, np.arange(len(self.state_literal)))
         if not single:
             return p
         if log_z[0] == -np.inf:
-            raise ModelError("The evidence has probability zero. Check it against the zeros of the model.")
+            raise ModelError(_NO_CHANCE)
         s = self.domain.structure
         return Marginals(p[0], s.state_ptr, s)
 
@@ -165,49 +169,79 @@ class Circuit:
             raise ModelError("A circuit takes observed states only. Add factors for weights before you compile it.")
         return np.full(self.domain.num_vars, -1) if given.observed is None else given.observed
 
-    def _excluded(self, rows: IntArray) -> tuple[IntArray, IntArray, BoolArray]:
-        """Return pairs of a row and a literal that the evidence excludes, and which rows [N] are impossible."""
+    def _weights(self, row: IntArray) -> FloatArray | None:
+        """Return the log weights [2n] given a row [V] of evidence; None if it has an impossible state."""
         s = self.domain.structure
-        row, variable = np.nonzero(rows >= 0)
-        seen = s.state_ptr[variable] + rows[row, variable]
-        impossible = np.zeros(len(rows), bool)
-        impossible[row[self.state_literal[seen] == _IMPOSSIBLE]] = True
-        size = s.card[variable]
-        start = np.repeat(np.cumsum(size) - size, size)
-        state = np.repeat(s.state_ptr[variable], size) + np.arange(len(start)) - start
-        literal = self.state_literal[state]
-        out = (state != np.repeat(seen, size)) & (literal >= 0)
-        return np.repeat(row, size)[out], literal[out], impossible
+        observed = np.repeat(row >= 0, s.card)
+        seen = s.state_ptr[:-1][row >= 0] + row[row >= 0]
+        if np.any(self.state_literal[seen] == _IMPOSSIBLE):
+            return None
+        observed[seen] = False
+        out = self.state_literal[observed]
+        weights = self.literals.log_weights.copy()
+        weights[out[out >= 0]] = -np.inf
+        return weights
 
     def _single(self, evidence: Evidence) -> FloatArray:
         """Return [2n] the log weights given single evidence, which must be possible."""
         rows, single = self._rows(evidence)
         if not single:
             raise ModelError("This question takes one mapping of evidence at a time.")
-        _, literal, impossible = self._excluded(rows)
-        weights = self.literals.log_weights.copy()
-        weights[literal] = -np.inf
-        if impossible[0] or self.literals.log_sum_and_shares(weights)[0] == -np.inf:
-            raise ModelError("The evidence has probability zero. Check it against the zeros of the model.")
+        weights = self._weights(rows[0])
+        if weights is None or self.literals.log_sum_and_shares(weights)[0] == -np.inf:
+            raise ModelError(_NO_CHANCE)
         return weights
 
-    def _ask(self, rows: IntArray, *, shares: bool) -> tuple[FloatArray, FloatArray]:
-        """Return ln Z [N], and the probabilities [N, X] of all states or none."""
-        own = self.literals.log_weights
-        norm = np.logaddexp(own[::2], own[1::2])
-        weights = np.repeat(np.exp(own - np.repeat(norm, 2))[:, None], len(rows), axis=1)
-        row, literal, impossible = self._excluded(rows)
-        weights[literal, row] = 0.0
-        log_z, p = self.literals.many(weights, shares=shares)
-        log_z = np.where(impossible, -np.inf, log_z + norm.sum() + self.constant)
-        if not shares:
-            return log_z, p
-        states = np.zeros((len(rows), len(self.state_literal)))
-        known = self.state_literal >= 0
-        states[:, known] = p[self.state_literal[known]].T
-        states[:, self.state_literal == _CERTAIN] = 1.0
-        states[log_z == -np.inf] = 0.0
-        return log_z, states
+    @cached_property
+    def _program(self) -> Program:
+        """The sum of the circuit as a program of the literals that evidence excludes."""
+        is_open = np.zeros(len(self.literals.log_weights), bool)
+        is_open[self.state_literal[self.state_literal >= 0]] = True
+        return program_of(self.literals, is_open)
+
+    @cached_property
+    def _leaves(self) -> IntArray:
+        """[X] the place of the leaf of each state in the program; -1 and -2 as in `state_literal`."""
+        return np.where(self.state_literal >= 0, self._program.leaf[self.state_literal], self.state_literal)
+
+    @cached_property
+    def _ways_down(self) -> dict[bytes, Sums]:
+        """The sums from the root to the leaves, by the leaves that were asked."""
+        return {}
+
+    @cached_property
+    def _log_sum(self) -> float:
+        """The sum without evidence."""
+        return self.literals.log_sum_and_shares()[0] + self.constant
+
+    def _ask(self, rows: IntArray, columns: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return ln Z [N], and the probabilities [N, columns] of some states."""
+        from equifactor.solvers.counting.circuit_kernels import LANES, SMALLEST, ask_lanes
+
+        program, asked = self._program, self._leaves[columns]
+        down = self._ways_down.get(asked.tobytes())
+        if down is None:
+            down = self._ways_down[asked.tobytes()] = downward(program, asked[asked >= 0])
+        log_z, p = np.empty(len(rows)), np.empty((len(rows), len(asked)))
+        values, above = _room(program.num_values * LANES), _room(program.num_values * LANES)
+        ask_lanes(
+            rows, (self.domain.structure.state_ptr, self._leaves), tuple(program.upward), tuple(down), program.root,
+            asked, values, above, log_z, p,
+        )  # fmt: skip
+        log_z += self._log_sum
+        if program.least < np.log(SMALLEST):
+            for row in np.flatnonzero(log_z - self._log_sum < np.log(SMALLEST)).tolist():
+                log_z[row], p[row] = self._ask_in_logs(rows[row], columns)
+        return log_z, p
+
+    def _ask_in_logs(self, row: IntArray, columns: IntArray) -> tuple[float, FloatArray]:
+        """Return what `_ask` returns for one row [V] whose sum is zero or too small for a number."""
+        weights = self._weights(row)
+        log_z, p = (-np.inf, np.zeros(0)) if weights is None else self.literals.log_sum_and_shares(weights)
+        if log_z == -np.inf:
+            return log_z, np.zeros(len(columns))
+        literal = self.state_literal[columns]
+        return log_z + self.constant, np.where(literal >= 0, p[literal], literal == _CERTAIN)
 
     def _states(self, literals: IntArray) -> IntArray:
         """Return [N, V] states from literals [N, n]."""
@@ -352,3 +386,10 @@ def _has_chance(graph: FactorGraph) -> bool:
     """Return whether lowering adds random auxiliary variables."""
     s = graph.structure
     return s.kinds is not None and bool(kinds_with("lowered_by_chance", s.kinds.kind).any())
+
+
+def _room(size: int) -> FloatArray:
+    """Return room for doubles that begins at a cache line."""
+    room = np.empty(size + 8)
+    first = -room.ctypes.data // 8 % 8
+    return room[first : first + size]
