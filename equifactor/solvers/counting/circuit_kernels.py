@@ -70,7 +70,7 @@ def ask_lanes(rows, states, upward, downward, root, asked, values, shares, log_z
     Args:
         rows: [N, V] states, -1 where free.
         states: the first state of each variable [V + 1], and the leaf [X] of each state: -1 impossible, -2 certain.
-        upward: the fields of `Program.upward`.
+        upward: the fields of `CircuitProgram.upward`.
         downward: the sums from the root to the leaves that are asked.
         root: the place of the root.
         asked: [columns] leaves whose shares are wanted, or -1 and -2 as above.

@@ -26,8 +26,8 @@ _SAME = 2.0**45  # Coefficients whose mantissas are equal after rounding to this
 _Term = tuple[float, int, int]  # a coefficient and the places of two values
 
 
-class Sums(NamedTuple):
-    """Sums of terms, in an order in which every sum comes after those that it uses."""
+class CircuitSums(NamedTuple):
+    """CircuitSums of terms, in an order in which every sum comes after those that it uses."""
 
     places: NDArray[np.int32]  # [k] where the result of each sum goes
     coefficients: FloatArray  # [terms]
@@ -36,17 +36,17 @@ class Sums(NamedTuple):
     run_end: IntArray  # [runs] the sum behind the last one of a run
 
 
-class Program(NamedTuple):
+class CircuitProgram(NamedTuple):
     """The sums from the leaves to the root."""
 
-    upward: Sums
+    upward: CircuitSums
     leaf: IntArray  # [2n] the place of the value of each literal, -1 for literals that are constant
     root: int  # the place of the value of the whole circuit
     num_values: int
     least: float  # log of a lower bound on every sum that is not zero
 
 
-def program_of(circuit: LiteralCircuit, is_open: BoolArray) -> Program:
+def program_of(circuit: LiteralCircuit, is_open: BoolArray) -> CircuitProgram:
     """Return a program for the sum of a circuit.
 
     Args:
@@ -60,7 +60,7 @@ def program_of(circuit: LiteralCircuit, is_open: BoolArray) -> Program:
     with np.errstate(invalid="ignore"):
         share = np.nan_to_num(np.exp(branch - np.logaddexp(branch[:, 0], branch[:, 1])[:, None]))
         free = np.nan_to_num(np.exp(leaf[: len(is_open)] - np.repeat(leaf[len(is_open) :], 2)))
-    builder = _Builder(is_open, free.tolist())
+    builder = _ProgramBuilder(is_open, free.tolist())
     sizes, items = _open_items(circuit, is_open)
     left = iter(items)
     for shares, own in zip(share.tolist(), sizes.tolist(), strict=True):
@@ -82,7 +82,7 @@ def _open_items(circuit: LiteralCircuit, is_open: BoolArray) -> tuple[IntArray, 
     return np.bincount(owner, minlength=size.size).reshape(-1, 2), items[kept].tolist()
 
 
-class _Builder:
+class _ProgramBuilder:
     """Adds sums that are not there yet.
 
     Args:
@@ -139,7 +139,7 @@ class _Builder:
             self.least.append(min(math.log(p) + self.least[a] + self.least[b] for p, a, b in terms))
         return found
 
-    def program(self) -> Program:
+    def program(self) -> CircuitProgram:
         """Return the sums that the last node needs."""
         root = self.place[-1]
         self._join(root)
@@ -154,7 +154,7 @@ class _Builder:
         new = np.arange(self.first + len(self.sums), dtype=np.int32)
         new[upward.places] = self.first + np.arange(len(places))
         upward = upward._replace(places=new[upward.places], factors=new[upward.factors])
-        return Program(upward, self.leaf, int(new[root]), self.first + len(places), self.least[root])
+        return CircuitProgram(upward, self.leaf, int(new[root]), self.first + len(places), self.least[root])
 
     def _join(self, root: int) -> None:
         """Make every sum that only one other sum uses, as a term of its own, a part of that sum."""
@@ -173,7 +173,7 @@ class _Builder:
             self.sums[k] = tuple(joined)
 
 
-def downward(program: Program, asked: IntArray) -> Sums:
+def downward(program: CircuitProgram, asked: IntArray) -> CircuitSums:
     """Return the derivatives of the root by the leaves at some places; the derivative by the root is given.
 
     The first factor of each term is a derivative, the second one a value of the program.
@@ -196,7 +196,7 @@ def downward(program: Program, asked: IntArray) -> Sums:
     return _in_runs(places, sums, [{rank[a] for _, a, _ in own if a in rank} for own in sums])
 
 
-def _in_runs(places: list[int], sums: Sequence[tuple[_Term, ...]], needs: list[set[int]]) -> Sums:
+def _in_runs(places: list[int], sums: Sequence[tuple[_Term, ...]], needs: list[set[int]]) -> CircuitSums:
     """Return sums in an order in which each comes after those that it needs, given by their numbers in the list.
 
     A run has sums of one length, and goes on while such a sum is ready: the branches of a kernel are then predicted.
@@ -224,7 +224,7 @@ def _in_runs(places: list[int], sums: Sequence[tuple[_Term, ...]], needs: list[s
         run_terms.append(size)
         run_end.append(len(order))
     terms = [term for k in order for term in sums[k]]
-    return Sums(
+    return CircuitSums(
         np.array([places[k] for k in order], np.int32), np.array([p for p, _, _ in terms], float),
         np.array([x for _, *pair in terms for x in pair], np.int32),
         np.array(run_terms, np.int64), np.array(run_end, np.int64),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.reading.inputs import Variable
     from equifactor.graph.reduction import ReducedGraph
-    from equifactor.solvers.counting.circuit_program import Program, Sums
+    from equifactor.solvers.counting.circuit_program import CircuitProgram, CircuitSums
     from equifactor.solvers.counting.formula import WeightedFormula
 
 Evidence = Mapping[Any, Any] | Sequence[Mapping[Any, Any]] | np.ndarray | None
@@ -193,7 +193,7 @@ class Circuit:
         return weights
 
     @cached_property
-    def _program(self) -> Program:
+    def _program(self) -> CircuitProgram:
         """The sum of the circuit as a program of the literals that evidence excludes."""
         is_open = np.zeros(len(self.literals.log_weights), bool)
         is_open[self.state_literal[self.state_literal >= 0]] = True
@@ -205,7 +205,7 @@ class Circuit:
         return np.where(self.state_literal >= 0, self._program.leaf[self.state_literal], self.state_literal)
 
     @cached_property
-    def _ways_down(self) -> dict[bytes, Sums]:
+    def _ways_down(self) -> dict[bytes, CircuitSums]:
         """The sums from the root to the leaves, by the leaves that were asked."""
         return {}
 
