@@ -12,7 +12,6 @@ import json
 import sys
 import time
 from dataclasses import dataclass
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 from equifactor.base.budget import machine_speed
@@ -120,7 +119,7 @@ def load_seconds() -> float:
     return _LOAD_SECONDS * Clock.crowding_of_call()
 
 
-class _NumbaWatch(MetaPathFinder):
+class _NumbaWatch:
     """Raises `NotLoadedError` if importing Numba would end long after the deadline of the call."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:

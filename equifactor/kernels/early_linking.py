@@ -11,6 +11,7 @@ Nothing changes for a version of Numba that lacks one of the internal parts that
 
 import functools
 import itertools
+import os
 import secrets
 from contextlib import suppress
 
@@ -106,10 +107,16 @@ def with_entry(made, kernel):
     library._shared_module = old._shared_module
     library._reload_init.update(old._reload_init)
     library.add_linking_library(rtsys.library)
-    with target.push_code_library(library):
-        target.create_cpython_wrapper(
-            library, made.fndesc, made.environment, made.call_helper, kernel.targetoptions.get("nogil", False)
-        )
+    constants = made.environment.consts
+    before = len(constants)
+    try:
+        with target.push_code_library(library):
+            target.create_cpython_wrapper(
+                library, made.fndesc, made.environment, made.call_helper, kernel.targetoptions.get("nogil", False)
+            )
+    except BaseException:
+        del constants[before:]  # All processes must number the constants of an environment in the same way.
+        raise
     entry = target.get_executable(library, made.fndesc, made.environment)
     target.insert_user_function(entry, made.fndesc, [library])
     names = (made.fndesc.llvm_func_name, made.fndesc.llvm_cpython_wrapper_name)
@@ -235,10 +242,19 @@ def _unserialized(cls, codegen, state):
     return library
 
 
-if AVAILABLE:
-    # Numba numbers the functions of a process, and LLVM takes functions of one name for the same. Here functions of
-    # several processes are linked, so every process has its own numbers.
+def _number_functions() -> None:
+    """Begin to number functions at a number of this process.
+
+    Numba numbers the functions of a process, and LLVM takes functions of one name for the same. Here functions of
+    several processes are linked, so every process has its own numbers.
+    """
     FunctionIdentity._unique_ids = itertools.count(secrets.randbits(40))
+
+
+if AVAILABLE:
+    _number_functions()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_number_functions)
     _optimised_module, _finalize_alone = CPUCodeLibrary._get_module_for_linking, JITCodeLibrary.finalize
     _executable_now, _unserialized_before = CPUContext.get_executable, JITCodeLibrary._unserialize
     CPUCodeLibrary.add_linking_library = _add_linking_library

@@ -86,7 +86,7 @@ class Samples:
             cells += [(_csv_line([x]) if alone else _csv_line([x, ""])[:-2] + end).encode() for x in self._cells_of(i)]
         ptr = ptr_of([len(cell) for cell in cells])
         text = np.frombuffer(b"".join(cells), np.uint8)
-        width = int(ptr[1]) if len(np.unique(np.diff(ptr))) == 1 else None
+        width = int(ptr[1]) if (np.diff(ptr) == ptr[1]).all() else None
         for first in range(0, len(self), _ROWS):
             cell = (self.states[first : first + _ROWS] + s.state_ptr[:-1]).ravel()
             found = text.reshape(-1, width)[cell] if width else text[picked(ptr, cell)[1]]

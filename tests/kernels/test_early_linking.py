@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +166,44 @@ def test_an_unknown_numba_compiles_as_usual(load: Any, monkeypatch: pytest.Monke
     assert roots.root_of_sum(np.array([4.0, 5.0])) == 3.0
     assert linkable(roots.root) == [False]
     assert roots.root(16.0) == 4.0
+
+
+def test_an_interrupted_entry_leaves_the_constants_as_they_were(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code of an entry finds its constants by their places, which must be the same in all processes."""
+    import numpy as np
+    from numba.core.cpu import CPUContext
+
+    numbers, kernels = np.array([4.0, 9.0]), load()
+    kernels.sum_with_roots(numbers)
+    (made,) = kernels.with_roots.overloads.values()
+    before = list(made.environment.consts)
+
+    def interrupted(context: Any, *args: Any) -> None:
+        complete(context, *args)
+        raise KeyboardInterrupt
+
+    complete = CPUContext.create_cpython_wrapper
+    with monkeypatch.context() as patch:
+        patch.setattr(CPUContext, "create_cpython_wrapper", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            kernels.with_roots(numbers)
+    assert made.environment.consts == before
+    np.testing.assert_array_equal(kernels.with_roots(numbers)[1], [2.0, 3.0])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork")
+def test_a_forked_process_numbers_its_functions_by_itself() -> None:
+    from numba.core.bytecode import FunctionIdentity
+
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of a fork beside threads.
+        child = os.fork()
+    if child == 0:
+        os.write(write, str(next(FunctionIdentity._unique_ids)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    other = int(os.read(read, 100))
+    os.close(read)
+    os.close(write)
+    assert abs(other - next(FunctionIdentity._unique_ids)) > 1000  # two of 2^40 numbers

@@ -27,7 +27,8 @@ _TIE = 1e-4  # The price of one bit of a table, in fill edges: among equal fill 
 # The rules: least fill, or least growth of the tables with this weight of an entry that is replaced; see `by_growth`.
 _RULES: tuple[Literal["fill"] | int, ...] = ("fill", 2, 4)
 _KEPT = 64  # Orders that `known_order` keeps, the most recently used. Chosen by hand.
-_known: OrderedDict[tuple[bytes, bytes, bytes, PlanningLimits], Order] = OrderedDict()
+# The last search in a structure: its limits, whether larger ones would change nothing, and the order that it found.
+_known: OrderedDict[tuple[bytes, bytes, bytes], tuple[PlanningLimits, bool, Order]] = OrderedDict()
 
 
 class _OutOfStepsError(Exception):
@@ -50,7 +51,10 @@ def plain_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder
 
     Cost: below 1 ms for a grid of 8 x 8 variables, 0.05 s for one of 10 x 100.
     """
-    planner = Planner(structure, limits)
+    return _search(Planner(structure, limits), structure.num_vars)
+
+
+def _search(planner: Planner, num_vars: int) -> Order | NoOrder | None:
     try:
         components = planner.components()
         found = [planner.best(part) for part in components]
@@ -58,15 +62,25 @@ def plain_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder
         return NoOrder(max(1.0, planner.largest), planner.tries, True) if planner.is_limited else None
     if any(own is None for own in found):
         return NoOrder(planner.largest, planner.tries, False)
-    return placed([own for own in found if own is not None], structure.num_vars, planner.tries)
+    return placed([own for own in found if own is not None], num_vars, planner.tries)
 
 
 def known_order(structure: Structure, limits: PlanningLimits) -> Order | NoOrder | None:
-    """Return the order that `plain_order` found before for an equal structure, or finds now."""
-    key = structure.card.tobytes(), structure.scope_ptr.tobytes(), structure.scope_vars.tobytes(), limits
-    found = _known.pop(key, None) or plain_order(structure, limits)
+    """Return the order that a search found before for an equal structure, or the one that `plain_order` finds now.
+
+    A search that met no limit finds the same order with larger limits.
+    """
+    key = structure.card.tobytes(), structure.scope_ptr.tobytes(), structure.scope_vars.tobytes()
+    if key in _known:
+        before, is_free, order = _known[key]
+        if limits == before or (is_free and all(new >= old for new, old in zip(limits, before, strict=True))):
+            _known.move_to_end(key)
+            return order
+    planner = Planner(structure, limits)
+    found = _search(planner, structure.num_vars)
     if isinstance(found, Order):  # a search that the clock cut short is made again
-        _known[key] = found
+        _known[key] = limits, planner.is_free, found
+        _known.move_to_end(key)
         if len(_known) > _KEPT:
             _known.popitem(last=False)
     return found
@@ -89,6 +103,7 @@ class Planner:
         self.steps = 0.0
         self._look_at = _LOOK_EVERY
         self.tries = 0
+        self.is_free = limits.tries >= len(_RULES)  # whether larger limits would change nothing
         self.largest = 0.0  # bits of the largest table of a try that failed; the least of all rules
         self.near: list[set[int]] = [set() for _ in self.card]  # the neighbours of each variable
         self._ptr: list[int] = structure.scope_ptr.tolist()
@@ -200,7 +215,10 @@ class Planner:
             largest = max(largest, size[v])
             entries += size[v]
             kept += message
-            if entries >= most or kept > limits.kept or message > limits.message:
+            if kept > limits.kept or message > limits.message:
+                self.is_free = False
+                return math.log2(largest)
+            if entries >= most:
                 return math.log2(largest)
             found.variables.append(v)
             found.separators.append(around)

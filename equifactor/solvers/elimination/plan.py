@@ -305,13 +305,13 @@ def _plain_plan(empty: Plan, limits: PlanningLimits, task: Task) -> Plan | None:
     """
     if uses_kernels("elimination"):
         return None
-    from equifactor.solvers.elimination.plain_orders import plain_order, plain_order_seconds
+    from equifactor.solvers.elimination.plain_orders import known_order, plain_order_seconds
 
     structure = empty.reduced.graph.structure
     seconds = plain_order_seconds(structure)
     if not plain_is_better(seconds, _ORDERS_FASTER * seconds, "elimination", count=False):
         return None
-    order = plain_order(structure, limits)
+    order = known_order(structure, limits)
     if order is None:
         return None
     made = replace(empty, found=order)

@@ -66,6 +66,15 @@ def test_an_order_is_kept_for_an_equal_structure():
     assert known_order(first.structure, PlanningLimits(message=2.0**6)) is not order
 
 
+def test_an_order_that_met_no_limit_is_kept_for_larger_limits():
+    structure = ising_grid(6, 7, seed=0).structure
+    free = known_order(structure, PlanningLimits(message=2.0**10, work=1e6))
+    assert known_order(structure, NO_LIMITS) is free
+    assert known_order(structure, PlanningLimits(message=2.0**9)) is not free
+    cut = known_order(structure, PlanningLimits(tries=1))
+    assert known_order(structure, NO_LIMITS) is not cut
+
+
 def test_memory_limits_are_kept():
     graph = ising_grid(6, 6, seed=0)
     assert isinstance(plain_order(graph.structure, PlanningLimits(message=2.0**6)), Order)
