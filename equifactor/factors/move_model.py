@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equifactor.factors.move_kinds import KindMoves, StructuredMoves
+from equifactor.graph.flat_graph import has_zeros
 from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class MoveModel:
         self.card: IntArray = np.diff(flat.var_ptr)
         self.num_structured = 0 if structured is None else len(structured.low)
         self.has_zeros = flat.has_zeros if structured is None else structured.can_vanish or flat.has_zeros
-        largest = self.penalty if self.has_zeros else float(np.abs(log_phi).max(initial=0.0))
+        largest = self.penalty if self.has_zeros else float(max(log_phi.max(initial=0.0), -log_phi.min(initial=0.0)))
         self.smallest_gain = max(1e-9, 1e-12 * largest)
 
     def random_assignment(self, rng: np.random.Generator) -> IntArray:
@@ -149,16 +150,17 @@ def finite_tables(
     """
     if not len(log_phi) and structured is None:
         return log_phi, _NEVER, -_NEVER / 2, 0.0
-    zero = np.isneginf(log_phi)
+    zero = np.isneginf(log_phi) if has_zeros(log_phi) else None
     starts = entry_ptr[:-1]
-    low = np.minimum.reduceat(np.where(zero, np.inf, log_phi), starts) if len(starts) else np.zeros(0)
+    positive = log_phi if zero is None else np.where(zero, np.inf, log_phi)
+    low = np.minimum.reduceat(positive, starts) if len(starts) else np.zeros(0)
     high = np.maximum.reduceat(log_phi, starts) if len(starts) else np.zeros(0)
     low, high = np.where(np.isinf(low), 0.0, low), np.where(np.isinf(high), 0.0, high)  # A table may hold zeros only.
     spread, lowest = float(np.sum(high - low)), float(low.sum())
     if structured is not None:
         spread, lowest = spread + float(np.sum(structured.high - structured.low)), lowest + float(structured.low.sum())
     penalty = _NEVER + 2.0 * spread
-    if zero.any():
+    if zero is not None:
         log_phi = np.where(zero, np.repeat(low, np.diff(entry_ptr)) - penalty, log_phi)
     return log_phi, penalty, lowest - penalty / 4, lowest + spread
 

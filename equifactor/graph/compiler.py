@@ -11,7 +11,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError
 from equifactor.graph.factor_graph import FactorGraph, as_graphs
-from equifactor.graph.flat_graph import Axis, FactorGroup, FlatGraph, StructuredGroup
+from equifactor.graph.flat_graph import Axis, FactorGroup, FlatGraph, StructuredGroup, has_zeros
 from equifactor.graph.repeated_graph import RepeatedGraph, share_structure
 from equifactor.graph.structure import FactorKinds, Structure, tables_only
 from equifactor.kernels.pointers import join_ptr, picked, place_in_row, ptr_of, row_of
@@ -40,7 +40,9 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
     var_of_edge, factor_of_edge = np.empty(num_edges, np.int64), np.empty(num_edges, np.int64)
     state_of_edge_state = np.empty(num_edge_states, np.int64)
     edge_of_edge_state = np.empty(num_edge_states, np.int64)
-    factor_of_entry, entry_order = np.empty(num_entries, np.int64), np.empty(num_entries, np.int64)
+    # Tables that lie in flat order already are not copied.
+    in_order = parts.kinds is None and bool((np.diff(order) == 1).all())
+    log_phi = parts.log_phi.view() if in_order else np.empty(num_entries)
     groups: list[FactorGroup] = []
     edge = edge_state = entry = 0  # the first of the next block
     for shape, start, stop in zip(shapes, bounds[:-1], bounds[1:], strict=True):
@@ -57,8 +59,8 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
             edge, edge_state = edges[j].stop, slots[j].stop
         size = math.prod(shape)
         entries = slice(entry, entry + size * len(factors))
-        _count_on(parts.table_ptr[factors], size, out=entry_order[entries])
-        factor_of_entry[entries] = np.repeat(factors, size)
+        if not in_order:
+            _copy_tables(parts.log_phi, parts.table_ptr[factors], size, out=log_phi[entries])
         groups.append(FactorGroup(shape, factors, entries, tuple(slots), tuple(edges)))
         entry = entries.stop
 
@@ -79,15 +81,13 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
             state_of_edge_state[states] = np.repeat(parts.var_ptr[variables], card) + place_in_row(state_ptr)
             edge_of_edge_state[states] = np.repeat(np.arange(own.start, own.stop), card)
             entries = slice(entry, entry + len(values))
-            entry_order[entries] = values
-            factor_of_entry[entries] = np.repeat(factors, np.diff(value_ptr))
+            log_phi[entries] = parts.log_phi[values]
             own_words = parts.kinds.words[words]
             structured.append(
                 StructuredGroup(number, factors, entries, states, own, edge_ptr, value_ptr, word_ptr, own_words, card)
             )
             edge, edge_state, entry = own.stop, states.stop, entries.stop
 
-    log_phi = parts.log_phi[entry_order]
     arrays: dict[str, Any] = {
         "log_phi": log_phi,
         "var_ptr": parts.var_ptr,
@@ -98,8 +98,6 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
         "factor_of_edge": factor_of_edge,
         "graph_of_var": row_of(parts.graph_ptr["variables"]),
         "graph_of_factor": row_of(parts.graph_ptr["factors"]),
-        "factor_of_entry": factor_of_entry,
-        "entry_order": entry_order,
     }
     for array in arrays.values():
         array.flags.writeable = False
@@ -107,7 +105,7 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
         **arrays,
         groups=tuple(groups),
         structured=tuple(structured),
-        has_zeros=bool(np.isneginf(log_phi).any()),
+        has_zeros=has_zeros(log_phi),
         graphs=batch,
         graph_ptr=parts.graph_ptr,
     )
@@ -147,7 +145,7 @@ def _concatenate(batch: tuple[FactorGraph, ...]) -> _Parts:
         scope_ptr=join_ptr([s.scope_ptr for s in structures], factors_ptr),
         scope_vars=scope_vars,
         table_ptr=table_ptr,
-        log_phi=np.concatenate([g.log_phi for g in batch]),
+        log_phi=batch[0].log_phi if len(batch) == 1 else np.concatenate([g.log_phi for g in batch]),
         graph_ptr={
             "variables": vars_ptr,
             "states": var_ptr[vars_ptr],
@@ -198,6 +196,16 @@ def _groups_of(parts: _Parts) -> tuple[IntArray, list[tuple[int, ...]], list[int
         bounds += [bounds[-1] + stop for stop in (*starts[1:], len(factors))]
         order.append(factors)
     return np.concatenate(order), shapes, bounds
+
+
+def _copy_tables(log_phi: FloatArray, first: IntArray, size: int, out: FloatArray) -> None:
+    """Set out [n * size] to the tables of n factors, which begin at `first`."""
+    if first[-1] - first[0] == size * (len(first) - 1) and (np.diff(first) == size).all():
+        out[:] = log_phi[first[0] : first[0] + len(out)]
+        return
+    places = np.empty(len(out), np.int64)
+    _count_on(first, size, out=places)
+    out[:] = log_phi[places]
 
 
 def _count_on(first: IntArray, count: int, out: IntArray) -> None:

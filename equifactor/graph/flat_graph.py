@@ -10,8 +10,10 @@ Edges and edge states are ordered by (group, slot, factor); table entries by (gr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -109,8 +111,6 @@ class FlatGraph(Generic[Array]):
     factor_of_edge: Array  # [E] batch-wide factor number
     graph_of_var: Array  # [V]
     graph_of_factor: Array  # [F] by batch-wide factor number
-    factor_of_entry: Array  # [T] batch-wide factor number of each flat table entry
-    entry_order: IntArray  # [T] place of each flat entry in the graphs' own tables, one graph after the other
     has_zeros: bool
     graphs: tuple[FactorGraph, ...]
     graph_ptr: dict[Axis, IntArray]  # [G+1] first variable, state, factor or entry of each graph
@@ -153,6 +153,36 @@ class FlatGraph(Generic[Array]):
         """T, the number of table entries."""
         return len(self.log_phi)  # type: ignore[arg-type]
 
+    # Index arrays over entries are made when somebody asks for them: with large tables they are most of the memory.
+
+    @cached_property
+    def factor_of_entry(self) -> Array:
+        """[T] batch-wide factor number of each flat table entry."""
+        sizes: list[tuple[Any, Any]] = [(g.factors, math.prod(g.shape)) for g in self.groups]
+        sizes += [(g.factors, np.diff(g.value_ptr)) for g in self.structured]
+        if isinstance(self.log_phi, np.ndarray):
+            parts = [np.repeat(factors, count) for factors, count in sizes]
+            return frozen(np.concatenate([np.zeros(0, np.int64), *parts]))
+        import torch
+
+        device = self.log_phi.device  # type: ignore[attr-defined]
+        tensors = [factors.repeat_interleave(torch.as_tensor(count, device=device)) for factors, count in sizes]
+        return torch.cat([torch.zeros(0, dtype=torch.int64, device=device), *tensors])  # type: ignore[return-value]
+
+    @cached_property
+    def entry_order(self) -> IntArray:
+        """[T] place of each flat entry in the graphs' own tables, one graph after the other."""
+        firsts = self.graph_ptr["entries"].tolist()
+        ptr = np.concatenate([g.structure.table_ptr[:-1] + n for g, n in zip(self.graphs, firsts, strict=False)])
+        order = np.empty(self.num_entries, np.int64)
+        for group in self.groups:
+            rows = order[group.entries].reshape(group.num_factors, math.prod(group.shape))
+            np.add(ptr[_on_host(group.factors)][:, None], np.arange(rows.shape[1]), out=rows)
+        for kind in self.structured:
+            first = ptr[_on_host(kind.factors)] - kind.value_ptr[:-1]
+            order[kind.entries] = np.repeat(first, np.diff(kind.value_ptr)) + np.arange(kind.value_ptr[-1])
+        return frozen(order)
+
     def __repr__(self) -> str:
         return (
             f"FlatGraph({self.num_graphs:,} graph{'s' * (self.num_graphs != 1)}, {self.num_vars:,} free variables, "
@@ -172,7 +202,7 @@ class FlatGraph(Generic[Array]):
             raise ModelError(f"log_phi needs shape ({self.num_entries},), found {found}.")
         zeros = self.has_zeros
         if isinstance(log_phi, np.ndarray):
-            zeros = bool(np.isneginf(log_phi).any())
+            zeros = has_zeros(log_phi)
             log_phi = log_phi.view()  # read-only as in every graph: kernels are compiled again for other arrays
             log_phi.flags.writeable = False
         elif not log_phi.requires_grad and log_phi.device.type == "cpu":  # type: ignore[attr-defined]
@@ -205,7 +235,7 @@ class FlatGraph(Generic[Array]):
 
         arrays = (
             "var_ptr", "var_of_state", "state_of_edge_state", "edge_of_edge_state", "var_of_edge",
-            "factor_of_edge", "graph_of_var", "graph_of_factor", "factor_of_entry",
+            "factor_of_edge", "graph_of_var", "graph_of_factor",
         )  # fmt: skip
         moved: dict[str, Any] = {name: tensor(getattr(self, name)) for name in arrays}
         log_phi = tensor(self.log_phi).to(getattr(torch, dtype))
@@ -213,7 +243,8 @@ class FlatGraph(Generic[Array]):
         # The words of structured factors stay numpy arrays: the first message turns them into index tensors.
         structured = tuple(replace(g, factors=tensor(g.factors)) for g in self.structured)
         moved |= {"log_phi": log_phi, "groups": groups, "structured": structured}
-        return FlatGraph(**{**vars(self), **moved, "cache": {}})
+        own = {each.name: getattr(self, each.name) for each in fields(FlatGraph)}
+        return FlatGraph(**{**own, **moved, "cache": {}})
 
     def require_tables(self, what: str) -> None:
         """Raise `ModelError` if some factor is structured; `what` is the subject of the sentence, such as a solver."""
@@ -306,6 +337,22 @@ class FlatGraph(Generic[Array]):
                 full[graph.free_vars] = piece
             answers.append(full)
         return answers
+
+
+def has_zeros(log_phi: FloatArray) -> bool:
+    """Return whether an entry is a true zero; a minimum makes no array, which counts with large tables."""
+    return bool(log_phi.min(initial=0.0) == -np.inf)
+
+
+def frozen(array: Any) -> Any:
+    """Return the array, read-only from now on."""
+    array.flags.writeable = False
+    return array
+
+
+def _on_host(factors: Any) -> IntArray:
+    """Return factor numbers as an array; in a FlatGraph of tensors they are a tensor."""
+    return factors if isinstance(factors, np.ndarray) else factors.cpu().numpy()
 
 
 def _with_observed(graph: FactorGraph, probabilities: FloatArray) -> Marginals:

@@ -162,10 +162,18 @@ def tables_of(flat: FlatGraph[np.ndarray]) -> tuple[Tables, FloatArray]:
         return Tables(log_phi, np.zeros(flat.num_factors, bool)), np.zeros(0)  # kernels are compiled for writable phi
     entry_ptr = layout_of(flat).factors[:, ENTRY]
     top = np.maximum.reduceat(log_phi, entry_ptr[:-1])
-    top[np.isneginf(top)] = 0.0  # -inf is the only value of a clause that must hold
-    low = np.minimum.reduceat(np.where(np.isneginf(log_phi), np.inf, log_phi), entry_ptr[:-1])
-    shift = np.where(np.isneginf(top), 0.0, top)  # A table may be all zero.
-    phi = np.exp(log_phi - np.repeat(shift, np.diff(entry_ptr)))
+    top[np.isneginf(top)] = 0.0  # A table may be all zero, as the only value of a clause that must hold.
+    finite = np.where(np.isneginf(log_phi), np.inf, log_phi) if flat.has_zeros else log_phi
+    low = np.minimum.reduceat(finite, entry_ptr[:-1])
+    phi = np.empty(len(log_phi))
+    last = 0  # the first factor that is not in a group
+    for group in flat.groups:
+        first, last = last, last + group.num_factors
+        rows = phi[group.entries].reshape(group.num_factors, -1)
+        np.subtract(log_phi[group.entries].reshape(rows.shape), top[first:last, None], out=rows)
+    rest = entry_ptr[last]
+    phi[rest:] = log_phi[rest:] - np.repeat(top[last:], np.diff(entry_ptr[last:]))
+    np.exp(phi, out=phi)
     return Tables(log_phi, top - low > LINEAR_RANGE), phi
 
 

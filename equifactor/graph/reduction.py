@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.flat_graph import has_zeros
 from equifactor.graph.marginals import Marginals
 from equifactor.graph.possible_states import kept_entries, possible_states, state_counts
 from equifactor.graph.slicing import slice_tables
@@ -189,7 +190,7 @@ def _without_impossible_states(graph: FactorGraph, known: dict[Any, Structure]) 
     if isinstance(graph, ConsistentGraph):
         return ReducedGraph(graph, graph)
     s = graph.structure
-    if not s.has_single_states and s.kinds is None and not np.isneginf(graph.log_phi).any():
+    if not s.has_single_states and s.kinds is None and not has_zeros(graph.log_phi):
         return ReducedGraph(graph, graph)
     possible = possible_states(s, graph.log_phi)
     if possible is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.graph.flat_graph import FactorGroup, FlatGraph
+from equifactor.graph.flat_graph import FactorGroup, FlatGraph, frozen, has_zeros
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +29,8 @@ def share_structure(graphs: Sequence[FactorGraph | None]) -> bool:
 
 def any_zeros(graphs: Sequence[FactorGraph]) -> bool:
     """Return whether a table entry of some graph is zero."""
+    if len(graphs) == 1:
+        return has_zeros(graphs[0].log_phi)
     parts = (graphs[n : n + _CHUNK] for n in range(0, len(graphs), _CHUNK))
     return any(np.concatenate([g.log_phi for g in part]).min(initial=0.0) == -np.inf for part in parts)
 
@@ -111,7 +113,7 @@ class RepeatedGraph(FlatGraph[np.ndarray]):
     def log_phi(self) -> FloatArray:
         """[T] natural logs."""
         matrix, order = vars(self)["matrix"], self._one.entry_order
-        return _frozen(
+        return frozen(
             np.concatenate([matrix[:, order[g.entries]].reshape(-1) for g in self._one.groups] or [matrix[0]])
         )
 
@@ -123,7 +125,7 @@ class RepeatedGraph(FlatGraph[np.ndarray]):
     @cached_property
     def entry_order(self) -> IntArray:
         """[T] place of each flat entry in the graphs' own tables, one graph after the other."""
-        return _frozen(self._blocks.entry_order())
+        return super().entry_order if self.one is None else frozen(self._blocks.entry_order())
 
     @property
     def _one(self) -> FlatGraph[np.ndarray]:
@@ -156,7 +158,7 @@ class _OnDevice(FlatGraph["torch.Tensor"]):
     @cached_property
     def entry_order(self) -> IntArray:
         """[T] place of each flat entry in the graphs' own tables, one graph after the other."""
-        return vars(self)["source"].entry_order
+        return vars(self)["source"].entry_order if "source" in vars(self) else super().entry_order
 
 
 class _RepeatedBlocks:
@@ -243,7 +245,9 @@ def _array(name: str) -> Any:
     """Return a property that makes an array when it is first asked for."""
 
     def get(self: RepeatedGraph) -> IntArray:
-        return _frozen(getattr(self._blocks, name)())
+        if self.one is None:  # A copy has its own arrays, except those over entries.
+            return vars(FlatGraph)[name].func(self)
+        return frozen(getattr(self._blocks, name)())
 
     found = cached_property(get)
     found.__set_name__(RepeatedGraph, name)
@@ -252,8 +256,3 @@ def _array(name: str) -> Any:
 
 for _name in _ARRAYS:
     setattr(RepeatedGraph, _name, _array(_name))
-
-
-def _frozen(array: Any) -> Any:
-    array.flags.writeable = False
-    return array

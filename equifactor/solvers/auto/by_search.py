@@ -11,6 +11,7 @@ from equifactor.base.budget import Budget, Refusal
 from equifactor.base.clock import NotCompiledError
 from equifactor.base.errors import ModelError
 from equifactor.base.status import Status
+from equifactor.graph.flat_graph import has_zeros
 from equifactor.kernels.compile_costs import can_compile
 from equifactor.solvers.auto.possibility import are_contradictory, has_hard_structure
 from equifactor.solvers.auto.sum_ladder import share_of_time
@@ -43,6 +44,8 @@ def is_full_of_zeros(graph: FactorGraph, form: LoweredGraph | Refusal) -> bool:
         return True
     tables = graph if isinstance(form, Refusal) else form.graph
     s = tables.structure
+    if not has_zeros(tables.log_phi):
+        return False
     wide = np.repeat((s.arity > 1) & s.is_table, np.diff(s.table_ptr))
     return bool(np.isneginf(tables.log_phi[wide]).sum() > _ZEROS * np.count_nonzero(wide))
 

@@ -94,7 +94,8 @@ class MapPortfolio:
         model = MoveModel(self.flat)
         self.search = LocalSearch(model, model.unary_assignment(), context.seed)
         self._renew_score()
-        self.messages: MaxProduct | None = MaxProduct(self.flat, context)  # None when they are finished
+        # None when they are finished, or if the tables are so large that there is no time to begin.
+        self.messages: MaxProduct | None = None if context.clock.stopped else MaxProduct(self.flat, context)
         self.plain = VariableAscent(self.flat)
         self.dual: VariableAscent | CycleAscent | None = self.plain
         self.stall = Stall(STALL_SWEEPS, LEAST_FALL, _ROUNDING)  # watches the bounds of the current dual

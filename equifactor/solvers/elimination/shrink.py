@@ -129,10 +129,9 @@ def _new_pool(graph: FactorGraph, most_entries: int) -> FactorPool:
 
     s = graph.structure
     v, width = s.num_vars, most_entries.bit_length()
-    scopes, tables = kernels.sort_scopes(s.card, s.scope_ptr, s.scope_vars, s.table_ptr, graph.log_phi)
+    room = v * most_entries
+    scopes, table = kernels.sort_scopes(s.card, s.scope_ptr, s.scope_vars, s.table_ptr, graph.log_phi, room)
     later = np.zeros(v, np.int64)
-    table = np.empty(len(tables) + v * most_entries)  # not zeros: pages that are never written take no memory
-    table[: len(tables)] = tables
     node_factor, node_next = np.empty((2, s.num_edges + v * width), np.int64)
     head = np.full(v, -1)
     nodes = kernels.link(s.scope_ptr, scopes, head, node_factor, node_next)
@@ -146,7 +145,7 @@ def _new_pool(graph: FactorGraph, most_entries: int) -> FactorPool:
         head=head,
         node_factor=node_factor,
         node_next=node_next,
-        ends=np.array([s.num_edges, len(tables), nodes, s.num_factors]),
+        ends=np.array([s.num_edges, s.num_entries, nodes, s.num_factors]),
     )
 
 
@@ -177,5 +176,8 @@ def _pack(pool: FactorPool, kept: IntArray) -> FactorGraph:
     edges = np.repeat(pool.start[alive] - scope_ptr[:-1], arity[alive]) + np.arange(scope_ptr[-1])
     structure = Structure.build(pool.card[kept], scope_ptr, place[pool.scope[edges]])
     sizes = np.diff(structure.table_ptr)
-    entries = np.repeat(first[alive] - structure.table_ptr[:-1], sizes) + np.arange(structure.table_ptr[-1])
+    shift = first[alive] - structure.table_ptr[:-1]
+    if len(shift) and (shift == shift[0]).all():  # The tables are neighbours, as those of large pairs are.
+        return FactorGraph.trusted(structure, pool.table[shift[0] : shift[0] + structure.table_ptr[-1]])
+    entries = np.repeat(shift, sizes) + np.arange(structure.table_ptr[-1])
     return FactorGraph.trusted(structure, pool.table[entries])

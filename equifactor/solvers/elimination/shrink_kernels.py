@@ -238,10 +238,11 @@ def add_table(axes, width, card, scope, first, last, table, entry, out, at, step
 
 
 @kernel
-def sort_scopes(card, scope_ptr, scope_vars, table_ptr, log_phi):
-    """Return scopes in ascending order, and the tables with their axes in that order."""
+def sort_scopes(card, scope_ptr, scope_vars, table_ptr, log_phi, room):
+    """Return scopes in ascending order, and the tables with their axes in that order, with room for more entries."""
     scope = scope_vars.copy()
-    table = np.zeros(len(log_phi))
+    table = np.empty(len(log_phi) + room)  # Pages that are never written take no memory.
+    table[: len(log_phi)] = 0.0
     most = 0
     for a in range(len(scope_ptr) - 1):
         most = max(most, scope_ptr[a + 1] - scope_ptr[a])

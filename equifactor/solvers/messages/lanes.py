@@ -45,21 +45,30 @@ class Lanes(NamedTuple):
 def lanes_of(flat: FlatGraph[np.ndarray], phi: FloatArray) -> Lanes:
     """Return groups of at least four pairwise factors, with their linear tables phi [T] in blocks of four."""
     groups: list[tuple[int, ...]] = []
-    blocks = [np.zeros(0)]
     others: list[IntArray] = [np.zeros(0, np.int64)]
-    factor = 0
-    for group in flat.groups:
-        count = group.num_factors
-        if len(group.shape) == 2 and count >= LANES:
-            begin = sum(map(len, blocks))
+    in_blocks = [len(g.shape) == 2 and g.num_factors >= LANES for g in flat.groups]
+    pairs = [g for g, is_in in zip(flat.groups, in_blocks, strict=True) if is_in]
+    blocks = np.empty(sum(-(-g.num_factors // LANES) * LANES * math.prod(g.shape) for g in pairs))
+    factor = begin = 0
+    for group, is_in in zip(flat.groups, in_blocks, strict=True):
+        count, size = group.num_factors, math.prod(group.shape)
+        if is_in:
             groups.append((factor, count, *group.shape, group.slots[0].start, group.slots[1].start, begin))
-            table = phi[group.entries].reshape(count, -1)
-            padded = np.minimum(np.arange(-(-count // LANES) * LANES), count - 1)
-            blocks.append(table[padded].reshape(-1, LANES, table.shape[1]).swapaxes(1, 2).ravel())
+            table = phi[group.entries].reshape(count, size)
+            whole, left = divmod(count, LANES)
+            end = begin + whole * LANES * size
+            blocks[begin:end].reshape(whole, size, LANES)[:] = (
+                table[: whole * LANES].reshape(whole, LANES, size).swapaxes(1, 2)
+            )
+            if left:
+                padded = np.minimum(np.arange(whole * LANES, (whole + 1) * LANES), count - 1)
+                begin, end = end, end + LANES * size
+                blocks[begin:end].reshape(size, LANES)[:] = table[padded].T
+            begin = end
         elif len(group.shape) > 1:
             others.append(np.arange(factor, factor + count))
         factor += count
-    return Lanes(np.array(groups, np.int64).reshape(-1, 7), np.concatenate(blocks), np.concatenate(others), phi)
+    return Lanes(np.array(groups, np.int64).reshape(-1, 7), blocks, np.concatenate(others), phi)
 
 
 @fast_kernel
