@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from equifactor.solvers.elimination.marginal_map import query_problem
 from equifactor.solvers.elimination.orders import NoOrder, Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
+from equifactor.solvers.elimination.pruning import pruned, pruning_seconds
 from equifactor.solvers.elimination.side_by_side import runs_together
 from equifactor.solving.estimate import MANY, Estimate, LazyEstimates, impossible
 from equifactor.solving.registry import register
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
 
+_LONG = 0.1  # Reference seconds of a plan for ln Z from which a smaller graph is tried. Chosen by hand.
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
 
 
@@ -48,7 +50,7 @@ class Exact(GraphSolver):
     maximises_query = True
 
     memory_limit: float = option(4.0, "GiB of tables", low=0.0)
-    tries: int = option(256, "most elimination orders to try", low=1)
+    tries: int = option(1000, "most elimination orders to try", low=1)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Plan neighbouring graphs of one structure once and run them as a batch; run others one by one."""
@@ -94,9 +96,28 @@ class Exact(GraphSolver):
         known = known_plan(graph, most_work)
         if known is not None and known.fits(self.memory_limit, task):
             return known
-        return plan(
+        made = plan(
             graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=context.seed
         )
+        if task is Task.PR and not made.impossible and not (made.finished and made.seconds(task) < _LONG):
+            return self._pruned_plan(made, context)
+        return made
+
+    def _pruned_plan(self, made: Plan, context: SolveContext) -> Plan:
+        """Return a cheaper plan for ln Z of the graph without variables that sum to a constant; or the given plan."""
+        free = made.reduced.graph
+        if free.structure.kinds is not None or not Budget(context.clock).ends_in_time(pruning_seconds(free)):
+            return made
+        smaller = pruned(free)
+        if smaller.graph.num_vars == free.num_vars:
+            return made
+        work = planning_work(context.clock.left)
+        other = plan(
+            smaller, memory_limit=self.memory_limit, task=Task.PR, tries=self.tries, most_work=work, seed=context.seed
+        )
+        if not other.finished or (made.fits(self.memory_limit, Task.PR) and other.entries > made.entries):
+            return made
+        return replace(other, reduced=replace(smaller, original=made.reduced.original))
 
     def run_plan(self, graph: FactorGraph, steps: Plan, task: Task, context: SolveContext) -> Estimate:
         """Run a plan of this graph, unless it exceeds the memory limit or cannot end before the deadline."""

@@ -12,7 +12,7 @@ from equifactor.kernels.pointers import ptr_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from equifactor.base.typing import IntArray
+    from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
 
 
@@ -24,13 +24,25 @@ BITS_ROUNDING = 1e-9  # The rounding of sums of bits that is allowed: 1e6 times 
 # List operations of the first prices, per edge and neighbour of its variable with fewer: 2.7 s for all pairs of 1,000
 # variables.
 _TRIANGLE = 0.15
+# If all rules fail, this many tries without limits, or this many times the work of those before, show how near orders
+# come to the limits. Chosen by hand.
+_PROBES, _PROBE_WORK = 24, 10.0
+_WITHIN = 0.9  # The share of the memory that messages may take; the rest is for tables and the inputs of a cluster.
+_PATIENCE = 4.0  # Planning that has found no order within the limits may take this many times the usual effort.
 _GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.
 
 # The rule and the noise of the first tries, by fill or by growth with a balance; see the kernels. Every second later
 # try uses the best setting so far. Without any one of them, plans of 32 random graphs have 3 % fewer to 2 % more
 # entries, within three standard errors.
-_SETTINGS: tuple[tuple[Literal["fill", "weighted fill"] | float, float], ...] = (
+_Setting = tuple[Literal["fill", "weighted fill"] | float, float]
+_SETTINGS: tuple[_Setting, ...] = (
     ("fill", 0.0), (2.0, 0.0), (4.0, 0.0), ("weighted fill", 0.0), ("fill", 0.1), (2.0, 0.3), ("fill", 0.0), (4.0, 0.3),
+)  # fmt: skip
+
+
+# Settings for tries beyond the limits: the best on four linkage models, whose variables have two to seven states.
+_BEYOND: tuple[_Setting, ...] = (
+    ("weighted fill", 0.3), ("weighted fill", 1.0), (4.0, 0.3), ("weighted fill", 0.0), (2.0, 1.0), ("fill", 1.0),
 )  # fmt: skip
 
 
@@ -62,6 +74,7 @@ class PlanningLimits(NamedTuple):
     kept: float = math.inf  # entries of all messages of a component, above which a try of it is abandoned
     message: float = math.inf  # entries of one message, above which a try of its component is abandoned
     work: float = math.inf  # list operations, about 1e8 per second, after which planning ends in any case
+    near: float = 0.0  # if all rules fail, tries go on if an order exceeds the limits at most this many times
 
 
 def best_order(
@@ -73,7 +86,8 @@ def best_order(
 
     Tries alternate between min-fill, weighted min-fill and least growth of the tables. They end when planning has cost
     about as much as running the best order found, so that small models are planned in a fraction of a millisecond. They
-    also end when every rule has failed to stay within the limits. The same arguments give the same order.
+    also end when every rule has failed to stay within the limits. If an order comes near to the limits, tries without
+    them go on, and the order that is returned may exceed them. The same arguments give the same order.
 
     Cost O(fill edges x degree) per try: 1 ms for a 20 x 20 grid, 0.1 s for 13,000 sparse variables.
     """
@@ -117,6 +131,7 @@ class _Tries:
         self.label = label
         self.best = np.full(count, np.inf)  # table entries of each component's best order
         self.largest = np.full(count, np.inf)  # bits of its largest table, or of the table at which the tries failed
+        self.kept = np.full(count, np.inf)  # entries of all messages of each component's best order
         self.place = np.zeros(len(label), np.int64)  # place of each variable in the order of its component
         self.work = 0.0
 
@@ -126,21 +141,47 @@ class _Tries:
         rng = random_state(seed)
         for n in range(limits.tries):
             number = winner if n >= len(_SETTINGS) and n % 2 else n % len(_SETTINGS)
-            if self._try(number, limits, rng):
+            if self._try(_SETTINGS[number], limits, rng):
                 winner = number
             total = float(self.best.sum())
             failed = math.isinf(total) and n + 1 >= len(_SETTINGS)
-            if failed or self.work > min(limits.effort * total, limits.work):
+            if failed:
+                return self._run_beyond(n + 1, limits, rng)
+            if self.work > min(limits.effort * total, limits.work):
                 return n + 1
         return limits.tries
 
-    def _try(self, number: int, limits: PlanningLimits, rng: NDArray[np.uint64]) -> bool:
+    def _run_beyond(self, tried: int, limits: PlanningLimits, rng: NDArray[np.uint64]) -> int:
+        """Go on without limits on the memory while it may still pay; return the number of tries.
+
+        Tries vary by factors of ten and more, so one near the limits makes another within them likely.
+        """
+        first, probing, winner = tried, min(limits.work, (1.0 + _PROBE_WORK) * self.work), _BEYOND[0]
+        free = limits._replace(kept=math.inf, message=math.inf)
+        working = min(limits.work, limits.effort * min(limits.kept, limits.message))
+        while tried < limits.tries and limits.near > 0.0 and working >= 1.0:
+            setting = winner if tried % 2 else _BEYOND[(tried - first) // 2 % len(_BEYOND)]
+            if self._try(setting, free, rng):
+                winner = setting
+            tried += 1
+            probed, excess = self.work > probing or tried - first >= _PROBES, self._excess(limits).max()
+            if self.work > (working if excess < _WITHIN else _PATIENCE * working) or (probed and excess > limits.near):
+                break
+        if tried > first:
+            self.best[self._excess(limits) > limits.near] = math.inf
+        return tried
+
+    def _excess(self, limits: PlanningLimits) -> FloatArray:
+        """Return how many times the best order of each component exceeds the limits on memory."""
+        return np.maximum(self.kept / limits.kept, np.exp2(np.minimum(self.largest, MOST_BITS) - 1.0) / limits.message)
+
+    def _try(self, setting: _Setting, limits: PlanningLimits, rng: NDArray[np.uint64]) -> bool:
         """Make one try; return whether it was the best of some component."""
         from equifactor.solvers.elimination.greedy import TryLimits, TryOutcome
         from equifactor.solvers.elimination.greedy_fill import by_fill
         from equifactor.solvers.elimination.greedy_growth import by_growth
 
-        rule, noise = _SETTINGS[number]
+        rule, noise = setting
         entries, kept, largest = np.empty((3, len(self.best)))
         place = np.empty(len(self.label), np.int64)
         most = TryLimits(self.label, self.best, float(limits.kept), float(limits.message), limits.work - self.work)
@@ -153,6 +194,7 @@ class _Tries:
         failed = np.isinf(self.best) & ~better
         self.largest = np.where(better, largest, np.where(failed, np.minimum(self.largest, largest), self.largest))
         self.best = np.where(better, entries, self.best)
+        self.kept = np.where(better, kept, self.kept)
         self.place = np.where(better[self.label], place, self.place)
         return bool(better.any())
 

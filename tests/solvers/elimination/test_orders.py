@@ -1,6 +1,7 @@
 """Elimination orders and their clusters."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -133,3 +134,18 @@ def test_the_queue_of_prices_gives_the_cheapest_first() -> None:
     np.testing.assert_array_equal(key, -price)
     np.testing.assert_array_equal(where[heap], np.arange(200))
     assert all(price[heap[(n - 1) // 2]] <= price[heap[n]] for n in range(1, 200))
+
+
+def test_tries_go_on_where_orders_come_near_to_the_limits() -> None:
+    rng = np.random.default_rng(3)
+    card = rng.integers(2, 6, 90)
+    pairs = [rng.choice(90, 2, replace=False).tolist() for _ in range(150)]
+    structure = FactorGraph(card.tolist(), [(pair, np.ones(card[pair])) for pair in pairs]).structure
+    limits = PlanningLimits(kept=2.0**24.5, message=2.0**24.5)
+    assert isinstance(best_order(structure, limits), NoOrder)
+    found = best_order(structure, limits._replace(near=8.0, tries=1000))
+    assert isinstance(found, Order)
+    bits = np.log2(structure.card)[found.variables]
+    kept = sum(2.0 ** bits[found.separators[a:b]].sum() for a, b in pairwise(found.sep_ptr.tolist()))
+    assert kept <= limits.kept
+    assert isinstance(best_order(structure, limits._replace(near=8.0, tries=1000, kept=2.0**10)), NoOrder)
