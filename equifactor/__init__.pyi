@@ -9,6 +9,7 @@ from equifactor import interop as interop
 from equifactor import learned as learned
 from equifactor import metrics as metrics
 from equifactor import networks as networks
+from equifactor import sequences as sequences
 from equifactor import solvers as solvers
 from equifactor import symmetry as symmetry
 from equifactor import testing as testing
@@ -49,6 +50,7 @@ from equifactor.questions.result import Result as Result
 from equifactor.questions.sample import sample as sample
 from equifactor.questions.sensitivity import sensitivity as sensitivity
 from equifactor.questions.solve import solve as solve
+from equifactor.sequences.dynamic_network import DynamicNetwork as DynamicNetwork
 from equifactor.show import plot as plot
 from equifactor.solvers.counting.model_circuit import compile_circuit as compile_circuit
 from equifactor.solvers.elimination.plan import plan as plan

@@ -1,0 +1,185 @@
+"""Tables of a dynamic network from sequences: expectation maximisation, with one table for all later slices.
+
+The expected count of a table's entry is the sum of its probability over all slices and sequences, given the
+observations. New tables are the counts, row by row, divided by their sums. Without missing values one round is enough.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.base.errors import ModelError, brief
+from equifactor.sequences.chained_products import Factor, eliminated
+from equifactor.sequences.observed_rows import batches, read_sequences
+from equifactor.sequences.slice_marginals import margin
+from equifactor.sequences.slice_sums import Observed, SliceSums
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.sequences.dynamic_network import DynamicNetwork
+    from equifactor.sequences.slice_model import Part, SliceModel
+
+_BATCH_STATES = 2.0**16  # Joint states of all sequences that are computed side by side. Chosen by hand.
+_STUCK = 1e-9  # A first round with a smaller gain per slice, while values are missing, means that EM cannot start.
+
+
+@dataclass(frozen=True, eq=False)
+class FittedSequences:
+    """A dynamic network with fitted tables, and how the fit went."""
+
+    network: DynamicNetwork
+    log_likelihoods: tuple[float, ...] = field(repr=False)  # ln p(all observations) before each round and at the end
+    converged: bool
+    message: str = ""
+
+    @property
+    def log_likelihood(self) -> float:
+        """The logarithm of the probability of all observations under the fitted network."""
+        return self.log_likelihoods[-1]
+
+
+def fitted_sequences(
+    network: DynamicNetwork, observations: Any, iterations: int, tolerance: float, pseudo_count: float
+) -> FittedSequences:
+    """Return the network with tables that make the observations more probable; see `DynamicNetwork.fit`."""
+    if isinstance(iterations, bool) or not isinstance(iterations, (int, np.integer)) or iterations < 1:
+        raise ModelError(f"iterations must be a positive whole number, found {brief(iterations)}.")
+    for name, value in (("tolerance", tolerance), ("pseudo_count", pseudo_count)):
+        if not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
+            raise ModelError(f"{name} must be a number that is not negative, found {brief(value)}.")
+    sequences, _ = read_sequences(network.first.structure, observations)
+    slices = sum(len(s) for s in sequences)
+    complete = all((s >= 0).all() for s in sequences)
+    history: list[float] = []
+    converged = False
+    for _ in range(iterations):
+        counts = _Counts(network.model)
+        counts.add_all(sequences)
+        history.append(counts.log_likelihood)
+        gain = history[-1] - history[-2] if len(history) > 1 else math.inf
+        if gain < tolerance * slices:
+            converged = True
+            break
+        network = network.with_tables(*counts.tables(network, pseudo_count))
+        if complete:
+            converged = True
+            break
+    if not converged or complete:
+        history.append(float(np.sum(network.log_likelihood(sequences))))
+    stuck = len(history) > 1 and not complete and history[1] - history[0] < _STUCK * slices
+    message = "The first round changed nothing. Start from tables that are less symmetrical." if stuck else ""
+    return FittedSequences(network, tuple(history), converged, message)
+
+
+class _Counts:
+    """Expected counts of all tables: of the first slice, and of later slices."""
+
+    def __init__(self, model: SliceModel) -> None:
+        self.model = model
+        self.log_likelihood = 0.0
+        self.found = [[np.zeros_like(f.table) for f in tables] for tables in (model.first, model.then)]
+        self._in_parts = [{i for part in model.parts for i in part.families[k]} for k in (0, 1)]
+
+    def add_all(self, sequences: list[IntArray]) -> None:
+        """Add the counts of all sequences."""
+        model = self.model
+        for numbers, states in batches(sequences, max(1, int(_BATCH_STATES / model.num_states))):
+            sums = SliceSums(Observed(model, states))
+            lengths = np.array([len(sequences[n]) for n in numbers])
+            for t0, p, before, inner in sums.smoothed():
+                own = np.arange(t0, t0 + p.shape[1]) < lengths[:, None]  # [N, B] padding does not count
+                self._add_parts(sums.observed, t0, p * own[:, :, None])
+                if t0 == 0:
+                    self._add_first(p[:, 0])
+                    inner, own = inner[:, 1:], own[:, 1:]
+                self._add_pairs(before, inner, own)
+            impossible = np.flatnonzero(sums.log_z == -np.inf)
+            if len(impossible):
+                raise ModelError(f"Sequence {numbers[impossible[0]]} is impossible under the tables at the start.")
+            self.log_likelihood += float(sums.log_z.sum())
+
+    def tables(self, network: DynamicNetwork, pseudo_count: float) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Return the new tables; a row without counts stays as it is."""
+        first, then = self.found
+        for i, name in enumerate(network.names):
+            if name in network.shared:
+                first[i] = then[i] = first[i] + then[i]
+        new: list[list[FloatArray]] = []
+        for counts, families in zip((first, then), (self.model.first, self.model.then), strict=True):
+            new.append([])
+            for count, family in zip(counts, families, strict=True):
+                raised = count + pseudo_count * (family.table > 0.0)
+                total = raised.sum(axis=-1, keepdims=True)
+                new[-1].append(np.where(total > 0.0, raised / np.where(total > 0.0, total, 1.0), family.table))
+        return new[0], new[1]
+
+    def _add_first(self, p: FloatArray) -> None:
+        """Add the counts of tables over the state of the first slice."""
+        model = self.model
+        for i, family in enumerate(model.first):
+            if i not in self._in_parts[0]:
+                scope = tuple(v for v in model.state if v in family.scope)
+                count = margin(p[:, None], model.state, scope, model.card).sum(axis=(0, 1))
+                count = count.reshape([model.card[v] for v in scope])
+                self.found[0][i] += count.transpose([scope.index(v) for v in family.scope])
+
+    def _add_pairs(self, before: FloatArray | None, inner: FloatArray, own: Any) -> None:
+        """Add the counts of tables over two slices: alpha [N, B, S] before, and e beta [N, B, S] of the later slice."""
+        model, V = self.model, len(self.model.first)
+        tables = [(i, f) for i, f in enumerate(model.then) if i not in self._in_parts[1]]
+        if not tables or before is None or not before.size:
+            return
+        groups = model.transitions()
+        if model.is_dense:
+            matrix = model.matrix()
+            total = ((before @ matrix) * inner).sum(axis=2)
+            weight = np.where(own & (total > 0.0), 1.0 / np.where(total > 0.0, total, 1.0), 0.0)
+            S = matrix.shape[0]
+            pairs = matrix * (before.reshape(-1, S).T @ (inner * weight[:, :, None]).reshape(-1, S))
+            past = tuple(v - V for v in model.state)
+            whole = Factor((*past, *model.state), pairs.reshape(*model.shape, *model.shape))
+            for i, family in tables:
+                self.found[1][i] += eliminated([whole], family.scope).table
+            return
+        for n, t in zip(*np.nonzero(own), strict=True):
+            state = model.carried(before[n, t].reshape(1, *model.shape))[0]
+            ends = [Factor(model.interface, state), Factor(model.state, inner[n, t].reshape(model.shape))]
+            for i, family in tables:
+                count = eliminated([*groups, *ends], family.scope).table
+                self.found[1][i] += count / count.sum()
+
+    def _add_parts(self, observed: Observed, t0: int, p: FloatArray) -> None:
+        """Add the counts of the tables of all parts, given p(state) [N, B, S], zero where a slice does not count."""
+        model, B = self.model, p.shape[1]
+        for part, first, later in observed.parts:
+            if not part.variables:
+                continue
+            of_scope = margin(p, model.state, part.scope, model.card)
+            for patterns, piece, at in _pieces(first, later, t0, B, of_scope):
+                self._add_part(part, patterns, patterns.index[:, at], piece)
+
+    def _add_part(self, part: Part, patterns: Any, index: IntArray, of_scope: FloatArray) -> None:
+        model = self.model
+        weight = np.zeros((len(patterns.states), of_scope.shape[2]))
+        np.add.at(weight, index.ravel(), of_scope.reshape(-1, of_scope.shape[2]))
+        factors = model.part_factors(part, patterns.states, patterns.later)
+        rows = np.exp(patterns.log_rows)
+        share = np.where(rows > 0.0, weight.reshape(rows.shape) / np.where(rows > 0.0, rows, 1.0), 0.0)
+        factors.append(Factor((-1, *part.scope), share))
+        tables = model.then if patterns.later else model.first
+        for i in part.families[patterns.later]:
+            self.found[patterns.later][i] += eliminated(factors, tables[i].scope).table
+
+
+def _pieces(first: Any, later: Any, t0: int, B: int, p: FloatArray) -> Iterator[tuple[Any, FloatArray, slice]]:
+    """Yield the patterns of the slices of a block, the part of p for them, and their places in the index."""
+    if t0 == 0:
+        yield first, p[:, :1], slice(0, 1)
+    if t0 + B > 1:
+        begin = max(t0, 1)
+        yield later, p[:, begin - t0 :], slice(begin - 1, t0 + B - 1)

@@ -1,0 +1,308 @@
+"""`DynamicNetwork`: a Bayesian network in time, with one set of tables for the first slice and one for all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.base.errors import ModelError, OptionError, SolveError, brief
+from equifactor.base.status import Status
+from equifactor.networks.bayesian_network import BayesianNetwork
+from equifactor.networks.stated_tables import parents_and_table
+from equifactor.sequences.best_sequences import best_sequences
+from equifactor.sequences.observed_rows import batches, read_sequences
+from equifactor.sequences.slice_marginals import slice_marginals
+from equifactor.sequences.slice_model import Family, SliceModel
+from equifactor.sequences.slice_sums import Observed, SliceSums
+from equifactor.sequences.trajectory import StateSequence, Trajectory
+from equifactor.sequences.unrolled_answers import decoded, filtered, smoothed
+
+if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.networks.stated_tables import States, Tables
+    from equifactor.sequences.dynamic_fit import FittedSequences
+
+_BEFORE = "[t-1]"
+_MOST_STATES = 2.0**24  # Joint states of a slice: 128 MiB a message. Chosen by hand.
+_BATCH_STATES = 2.0**16  # Joint states of all sequences that are computed side by side. Chosen by hand.
+
+
+class DynamicNetwork:
+    """A Bayesian network in time: a first slice, and a transition from each slice to the next.
+
+    Args:
+        first: the tables of the first slice, or anything else that makes a `BayesianNetwork`.
+        then: the tables of all later slices, for the variables whose tables differ from those of the first slice. A
+            parent written `rain[t-1]` is the variable of the slice before.
+        states: the states of variables whose tables do not name them, or the order of their states.
+
+    Examples:
+        >>> from equifactor import DynamicNetwork
+        >>> weather = DynamicNetwork(
+        ...     first={
+        ...         "rain": {"no": 0.5, "yes": 0.5},
+        ...         "umbrella": ("rain", {"no": {"no": 0.8, "yes": 0.2}, "yes": {"no": 0.1, "yes": 0.9}}),
+        ...     },
+        ...     then={"rain": ("rain[t-1]", {"no": {"no": 0.7, "yes": 0.3}, "yes": {"no": 0.3, "yes": 0.7}})},
+        ... )
+        >>> seen = {"umbrella": ["yes", "yes", None, "no"]}
+        >>> weather.filter(seen)["rain"].round(3)[:, 1]
+        array([0.818, 0.883, 0.653, 0.138])
+        >>> weather.decode(seen)["rain"]
+        ['yes', 'yes', 'yes', 'no']
+    """
+
+    def __init__(self, first: Any, then: Tables, states: States | None = None) -> None:
+        self.first = first if isinstance(first, BayesianNetwork) else BayesianNetwork(first, states)
+        if self.first.variable_names is None:
+            raise ModelError("A DynamicNetwork needs variables with names.")
+        if not isinstance(then, Mapping):
+            raise ModelError(f"then= must be a mapping from variable to its table, found {brief(then)}.")
+        self.names: tuple[str, ...] = self.first.variable_names
+        self.states = {n: tuple(self.first.structure.states_of(i)) for i, n in enumerate(self.names)}
+        self.transition = self._two_slices(then)
+        self.shared = tuple(n for n in self.names if n not in then)  # variables with one table for all slices
+        self._families = self._read_families()
+
+    def _two_slices(self, then: Tables) -> BayesianNetwork:
+        """Return the network of a slice and of the variables of the slice before on which it depends."""
+        tables: dict[str, Any] = {}
+        for name, stated in then.items():
+            if name not in self.names:
+                raise ModelError(
+                    f"then= has a table of {name!r}, but the first slice has only {', '.join(self.names)}."
+                )
+            for parent in parents_and_table(name, stated)[0]:
+                own = parent.removesuffix(_BEFORE)
+                if own != parent and own in self.names:
+                    tables[parent] = np.full(len(self.states[own]), 1.0 / len(self.states[own]))
+        if not tables:
+            raise ModelError(
+                "No table of then= has a parent in the slice before, such as 'rain[t-1]'. Then the slices are "
+                "independent, and a BayesianNetwork describes each."
+            )
+        states = {n + end: self._stated(n) for n in self.names for end in ("", _BEFORE) if not end or n + end in tables}
+        tables.update({n: then[n] if n in then else self.first.cpt(n) for n in self.names})
+        return BayesianNetwork(tables, states)
+
+    def _read_families(self) -> tuple[list[Family], list[Family]]:
+        V = len(self.names)
+        number = {n: V + i for i, n in enumerate(self.names)} | {n + _BEFORE: i for i, n in enumerate(self.names)}
+        found = []
+        for network in (self.first, self.transition):
+            tables = [network.cpt(n) for n in self.names]
+            found.append([Family(tuple(number[str(v)] for v in t.names), np.asarray(t.values)) for t in tables])
+        return found[0], found[1]
+
+    @property
+    def model(self) -> SliceModel:
+        """The arrays of the network, for those who sum over sequences."""
+        V = len(self.names)
+        cards = [len(self.states[n]) for n in self.names]
+        card = {i + shift: d for i, d in enumerate(cards) for shift in (0, V)}
+        return SliceModel(card, *self._families)
+
+    def _exact_model(self, wanted: str) -> SliceModel:
+        model = self.model
+        if model.num_states > _MOST_STATES:
+            raise SolveError(
+                f"The state of a slice has {model.num_states:.3g} joint values, and {wanted} needs exact sums over "
+                f"at most {_MOST_STATES:.3g}. Use smooth, filter or decode, which take any solver."
+            )
+        return model
+
+    def __repr__(self) -> str:
+        before = ", ".join(n.removesuffix(_BEFORE) for n in self.transition.variable_names or () if n.endswith(_BEFORE))
+        return f"DynamicNetwork({len(self.names)} variables; the next slice depends on {before})"
+
+    def after(self, before: Mapping[str, FloatArray]) -> BayesianNetwork:
+        """Return the network of one later slice, given the distributions of the variables before, as independent."""
+        tables: dict[str, Any] = {}
+        states: dict[str, Any] = {}
+        for name in map(str, self.transition.variable_names or ()):
+            table = self.transition.cpt(name)
+            own = before[name.removesuffix(_BEFORE)] if name.endswith(_BEFORE) else table.values
+            tables[name] = (list(table.parents), own) if table.parents else own
+            states[name] = self._stated(name.removesuffix(_BEFORE))
+        return BayesianNetwork(tables, states)
+
+    def with_tables(self, first: list[FloatArray], then: list[FloatArray]) -> DynamicNetwork:
+        """Return the same network with other tables, in the order of the variables and with the same axes."""
+        new = []
+        for network, tables in ((self.first, first), (self.transition, then)):
+            own = dict(zip(self.names, tables, strict=True))
+            stated = {n: network.cpt(n) for n in map(str, network.variable_names or ())}
+            new.append(
+                {
+                    n: (list(c.parents), own.get(n, c.values)) if c.parents else own.get(n, c.values)
+                    for n, c in stated.items()
+                }
+            )
+        later = {n: t for n, t in new[1].items() if n in self.names and n not in self.shared}
+        return DynamicNetwork(new[0], later, {n: self._stated(n) for n in self.names})
+
+    # ---- questions --------------------------------------------------------------------------------------
+
+    def filter(self, observations: Any, *, solver: Any = None, **options: Any) -> Any:
+        """Return the distribution of every variable in each slice, given the observations up to that slice.
+
+        Args:
+            observations: a data frame with a row per slice, a mapping from variable to its states in all slices, a
+                list with a mapping for each slice, or an array [T, V] of state numbers. Missing values are None, NaN
+                or, in arrays, -1. A list of those is many sequences. A number is a length without observations.
+            solver: by default exact sums, and `auto` where the joint states of a slice are too many for them. Another
+                solver gets one slice after the other, with the variables of the slice before as independent.
+            options: further options of `ef.solve` for that solver, such as `time_limit`, which counts for a slice.
+
+        Returns:
+            A `Trajectory`, or a list of them for many sequences.
+        """
+        return self._distributions(observations, False, solver, options)
+
+    def smooth(self, observations: Any, *, solver: Any = None, **options: Any) -> Any:
+        """Return the distribution of every variable in each slice, given all observations; see `filter`.
+
+        Another solver than exact sums gets the unrolled network, once for each sequence.
+        """
+        return self._distributions(observations, True, solver, options)
+
+    def predict(self, observations: Any, steps: int = 1) -> Any:
+        """Return the distribution of every variable in the slices after the observations; see `filter`."""
+        if not isinstance(steps, (int, np.integer)) or steps < 1:
+            raise ModelError(f"steps must be a positive whole number, found {brief(steps)}.")
+        sequences, many = read_sequences(self.first.structure, observations)
+        ahead = [np.concatenate([s, np.full((steps, s.shape[1]), -1)]) for s in sequences]
+        found = self._trajectories(ahead, False, [len(s) for s in sequences])
+        return found if many else found[0]
+
+    def decode(self, observations: Any, *, solver: Any = None, **options: Any) -> Any:
+        """Return the most probable states of all variables in all slices together; see `filter` and `smooth`.
+
+        Returns:
+            A `StateSequence`, or a list of them for many sequences.
+        """
+        sequences, many = read_sequences(self.first.structure, observations)
+        model = self.model
+        if self._solves(solver, options):
+            answers = [decoded(self, s, {"solver": solver or "auto", **options}) for s in sequences]
+            return answers if many else answers[0]
+        found: list[Any] = [None] * len(sequences)
+        most = max(1, int(_BATCH_STATES / model.num_states))
+        for numbers, states in batches(sequences, most, one_length=True):
+            best, scores = best_sequences(model, states)
+            for n, own, score in zip(numbers, best, scores.tolist(), strict=True):
+                found[n] = self._sequence(own, score)
+        return found if many else found[0]
+
+    def log_likelihood(self, observations: Any) -> Any:
+        """Return ln p(observations), -inf where they are impossible; a list for many sequences."""
+        sequences, many = read_sequences(self.first.structure, observations)
+        found = [0.0] * len(sequences)
+        for numbers, sums in self._sums(sequences):
+            for _ in sums.filtered():
+                pass
+            for n, value in zip(numbers, sums.log_z.tolist(), strict=True):
+                found[n] = value
+        return found if many else found[0]
+
+    def fit(
+        self, observations: Any, *, iterations: int = 100, tolerance: float = 1e-6, pseudo_count: float = 0.0
+    ) -> FittedSequences:
+        """Return this network with tables that make the observations more probable (EM); see `filter`.
+
+        Args:
+            observations: one sequence or many. Without missing values the tables are relative frequencies.
+            iterations: at most this number of rounds.
+            tolerance: stop when a round raises the mean log likelihood of a slice by less than this.
+            pseudo_count: added to the count of every entry that is possible today.
+        """
+        from equifactor.sequences.dynamic_fit import fitted_sequences
+
+        return fitted_sequences(self, observations, iterations, tolerance, pseudo_count)
+
+    def unroll(self, length: int) -> BayesianNetwork:
+        """Return the network of a number of slices, with variables such as `rain[0]`, `rain[1]`, .."""
+        if not isinstance(length, (int, np.integer)) or length < 1:
+            raise ModelError(f"length must be a positive whole number, found {brief(length)}.")
+        first, then = ({n: network.cpt(n) for n in self.names} for network in (self.first, self.transition))
+        tables, states = {}, {}
+        for t in range(length):
+            for name, table in (first if t == 0 else then).items():
+                places = [f"{str(p).removesuffix(_BEFORE)}[{t - str(p).endswith(_BEFORE)}]" for p in table.parents]
+                tables[f"{name}[{t}]"] = (places, table.values) if places else table.values
+                states[f"{name}[{t}]"] = self._stated(name)
+        return BayesianNetwork(tables, states)
+
+    def sample(self, length: int, n: int = 1, *, seed: int = 0) -> list[dict[str, list[Any]]]:
+        """Return n sequences drawn from the network, each a mapping from variable to its states in all slices."""
+        rng = np.random.default_rng(seed)
+        V = len(self.names)
+        states = np.zeros((n, length, V), np.int64)
+        orders = [
+            [self.names.index(str(v)) for v in net.order if v in self.names] for net in (self.first, self.transition)
+        ]
+        for t in range(length):
+            for i in orders[t > 0]:
+                family = self._families[t > 0][i]
+                given = tuple(states[:, t, v - V] if v >= V else states[:, t - 1, v] for v in family.scope[:-1])
+                rows = np.broadcast_to(family.table[given], (n, family.table.shape[-1])).cumsum(axis=1)
+                draws = rng.random(n) * rows[:, -1]
+                states[:, t, i] = (draws[:, None] >= rows[:, :-1]).sum(axis=1)
+        return [self.columns(own) for own in states]
+
+    # ---- inside -----------------------------------------------------------------------------------------
+
+    def _stated(self, name: str) -> int | Sequence[str]:
+        """Return the states of a variable as tables take them: names, or a number."""
+        named = [x for x in self.states[name] if isinstance(x, str)]
+        return named or len(self.states[name])
+
+    def columns(self, states: IntArray) -> dict[str, list[Any]]:
+        """Return numbers of states [T, V] as a mapping from variable to its states."""
+        return {
+            name: [self.states[name][x] for x in own] for name, own in zip(self.names, states.T.tolist(), strict=True)
+        }
+
+    def _sequence(self, states: IntArray, score: float) -> StateSequence:
+        if score == -np.inf:
+            return StateSequence({}, states[:0], score, Status.ZERO_PROBABILITY)
+        return StateSequence(self.columns(states), states, score)
+
+    def _sums(self, sequences: list[IntArray]) -> Iterable[tuple[list[int], SliceSums]]:
+        model = self._exact_model("this question")
+        for numbers, states in batches(sequences, max(1, int(_BATCH_STATES / model.num_states))):
+            yield numbers, SliceSums(Observed(model, states))
+
+    def _solves(self, solver: Any, options: dict[str, Any]) -> bool:
+        """Return whether a solver answers instead of exact sums over slices."""
+        if solver is None and self.model.num_states <= _MOST_STATES:
+            if options:
+                raise OptionError(f"{next(iter(options))}= is an option of a solver. Give solver= as well.")
+            return False
+        return True
+
+    def _distributions(self, observations: Any, smooth: bool, solver: Any, options: dict[str, Any]) -> Any:
+        sequences, many = read_sequences(self.first.structure, observations)
+        if self._solves(solver, options):
+            answer = smoothed if smooth else filtered
+            answers = [answer(self, s, {"solver": solver or "auto", **options}) for s in sequences]
+            return answers if many else answers[0]
+        found = self._trajectories(sequences, smooth, [0] * len(sequences))
+        return found if many else found[0]
+
+    def _trajectories(self, sequences: list[IntArray], smooth: bool, begin: list[int]) -> list[Trajectory]:
+        found: list[Any] = [None] * len(sequences)
+        for numbers, sums in self._sums(sequences):
+            values: dict[str, FloatArray] = {n: np.empty((sums.N, sums.T, len(self.states[n]))) for n in self.names}
+            blocks = ((t, p) for t, p, _, _ in sums.smoothed()) if smooth else sums.filtered()
+            for t0, p in blocks:
+                for name, own in zip(self.names, slice_marginals(sums.observed, t0, p), strict=True):
+                    values[name][:, t0 : t0 + own.shape[1]] = own
+            for k, n in enumerate(numbers):
+                kept = {name: v[k, begin[n] : len(sequences[n])] for name, v in values.items()}
+                log_z = float(sums.log_z[k])
+                status = Status.ZERO_PROBABILITY if log_z == -np.inf else Status.EXACT
+                found[n] = Trajectory(kept, self.states, log_z, begin[n], status)
+        return found

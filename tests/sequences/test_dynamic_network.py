@@ -1,0 +1,242 @@
+"""Dynamic networks against their unrolled networks, which are solved by elimination."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import equifactor as ef
+from equifactor.sequences import slice_model, slice_sums
+
+WEATHER = ef.DynamicNetwork(
+    first={
+        "rain": {"no": 0.5, "yes": 0.5},
+        "umbrella": ("rain", {"no": {"no": 0.8, "yes": 0.2}, "yes": {"no": 0.1, "yes": 0.9}}),
+    },
+    then={"rain": ("rain[t-1]", {"no": {"no": 0.7, "yes": 0.3}, "yes": {"no": 0.3, "yes": 0.7}})},
+)
+
+
+def random_network(rng: np.random.Generator, size: int) -> ef.DynamicNetwork:
+    """Return a network with zeros, hidden parts, and tables of the first slice that differ from the others."""
+    cards = rng.integers(2, 4, size)
+    names = [f"v{i}" for i in range(size)]
+
+    def table(parents: list[int], i: int) -> np.ndarray:
+        rows = rng.dirichlet(np.ones(cards[i]) * 0.7, size=tuple(cards[parents]))
+        if cards[i] > 2 and rng.random() < 0.3:
+            rows[..., 0] = 0.0
+            rows /= rows.sum(axis=-1, keepdims=True)
+        return rows
+
+    first: dict[str, Any] = {}
+    then: dict[str, Any] = {}
+    for i, name in enumerate(names):
+        own = [j for j in range(i) if rng.random() < 0.4][:2]
+        first[name] = ([names[j] for j in own], table(own, i)) if own else table([], i)
+        if rng.random() < 0.6 or i == 0:
+            own = [j for j in range(i) if rng.random() < 0.3][:1]
+            before = [j for j in range(size) if rng.random() < 0.3][:2] or ([0] if i == 0 else [])
+            parents = [names[j] for j in own] + [f"{names[j]}[t-1]" for j in before]
+            then[name] = (parents, table(own + before, i)) if parents else table([], i)
+    return ef.DynamicNetwork(first, then, {n: int(d) for n, d in zip(names, cards, strict=True)})
+
+
+def partly_observed(rng: np.random.Generator, network: ef.DynamicNetwork, length: int, n: int) -> list[dict[str, Any]]:
+    drawn = network.sample(length, n, seed=int(rng.integers(1000)))
+    return [{v: [x if rng.random() < 0.5 else None for x in xs] for v, xs in one.items()} for one in drawn]
+
+
+def unrolled(network: ef.DynamicNetwork, seen: dict[str, Any], length: int, until: int | None = None) -> Any:
+    evidence = {
+        f"{n}[{t}]": x
+        for n, xs in seen.items()
+        for t, x in enumerate(xs)
+        if x is not None and (until is None or t <= until)
+    }
+    return ef.solve(network.unroll(length), "MAR", "exact", evidence=evidence), evidence
+
+
+@pytest.fixture(params=["matrix", "tables", "compiled"])
+def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every road of the sums: steps as one matrix, as products of tables, and compiled."""
+    if request.param == "tables":
+        monkeypatch.setattr(slice_model, "DENSE_STATES", 0)
+    if request.param == "compiled":
+        monkeypatch.setattr(slice_sums, "_COMPILING", 0.0)
+
+
+@pytest.mark.usefixtures("passes")
+@pytest.mark.parametrize("seed", range(4))
+def test_answers_equal_those_of_the_unrolled_network(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, int(rng.integers(1, 6)))
+    sequences = [*partly_observed(rng, network, 3, 2), *partly_observed(rng, network, 1, 1)]
+    answers = zip(*(f(sequences) for f in (network.smooth, network.filter, network.decode)), strict=True)
+    for seen, (smooth, filtered, decoded) in zip(sequences, answers, strict=True):
+        length = len(smooth)
+        whole, evidence = unrolled(network, seen, length)
+        assert smooth.log_z == pytest.approx(whole.log_z, abs=1e-10)
+        assert filtered.log_z == pytest.approx(whole.log_z, abs=1e-10)
+        for t in range(length):
+            part, _ = unrolled(network, seen, length, until=t)
+            for name in network.names:
+                np.testing.assert_allclose(smooth[name][t], whole.marginals[f"{name}[{t}]"], atol=1e-10)
+                np.testing.assert_allclose(filtered[name][t], part.marginals[f"{name}[{t}]"], atol=1e-10)
+        best = ef.solve(network.unroll(length), "MAP", "exact", evidence=evidence)
+        assert decoded.log_score == pytest.approx(best.log_score, abs=1e-10)
+        assert network.unroll(length).log_score(decoded.numbers.ravel()) == pytest.approx(best.log_score, abs=1e-10)
+
+
+@pytest.mark.usefixtures("passes")
+def test_expected_counts_equal_those_of_the_unrolled_network() -> None:
+    rng = np.random.default_rng(5)
+    network = random_network(rng, 4)
+    sequences = [*partly_observed(rng, network, 3, 2), *partly_observed(rng, network, 2, 1)]
+    counts: dict[tuple[str, bool], np.ndarray] = {}
+    for seen in sequences:
+        length = len(next(iter(seen.values())))
+        result, _ = unrolled(network, seen, length)
+        for t in range(length):
+            for name in network.names:
+                table = (network.transition if t else network.first).cpt(name)
+                scope = [f"{p.removesuffix('[t-1]')}[{t - str(p).endswith('[t-1]')}]" for p in map(str, table.names)]
+                key = name, t > 0 and name not in network.shared
+                counts[key] = counts.get(key, 0.0) + np.asarray(result.joint(*scope).values)
+    fitted = network.fit(sequences, iterations=1).network
+    for (name, later), count in counts.items():
+        total = count.sum(axis=-1, keepdims=True)
+        before, after = ((n.transition if later else n.first).cpt(name).values for n in (network, fitted))
+        expected = np.where(total > 0.0, count / np.where(total > 0.0, total, 1.0), before)
+        np.testing.assert_allclose(after, expected, atol=1e-9)
+
+
+def test_rounds_of_em_never_lower_the_likelihood_and_complete_data_need_one() -> None:
+    data = WEATHER.sample(30, 4, seed=1)
+    hidden = [{"umbrella": one["umbrella"]} for one in data]
+    fitted = WEATHER.fit(hidden, iterations=8, tolerance=0.0)
+    assert np.diff(fitted.log_likelihoods).min() > -1e-9
+    complete = WEATHER.fit(data)
+    assert complete.converged
+    assert len(complete.log_likelihoods) == 2
+    assert complete.log_likelihood == pytest.approx(sum(complete.network.log_likelihood(data)))
+    flips = sum(a != b for one in data for a, b in zip(one["rain"], one["rain"][1:], strict=False))
+    rows = complete.network.transition.cpt("rain").values
+    stay = [
+        sum(a == b == s for one in data for a, b in zip(one["rain"], one["rain"][1:], strict=False))
+        for s in ("no", "yes")
+    ]
+    assert flips + sum(stay) == 4 * 29
+    assert rows[0, 0] == pytest.approx(stay[0] / sum(x == "no" for one in data for x in one["rain"][:-1]))
+
+
+def test_symmetrical_tables_are_reported() -> None:
+    even = ef.DynamicNetwork(
+        {"s": [0.5, 0.5], "o": ("s", [[0.5, 0.5], [0.5, 0.5]])}, {"s": ("s[t-1]", [[0.5, 0.5], [0.5, 0.5]])}
+    )
+    assert even.fit({"o": [0, 1, 0, 1]}, iterations=3).message.startswith("The first round changed nothing")
+
+
+def test_all_forms_of_observations_agree() -> None:
+    pd = pytest.importorskip("pandas")
+    columns = {"umbrella": ["yes", None, "no"]}
+    forms = [
+        columns,
+        pd.DataFrame(columns),
+        [{"umbrella": "yes"}, {}, {"umbrella": "no"}],
+        [{"umbrella": "yes"}, {"umbrella": None}, {"umbrella": "no"}],
+        np.array([[-1, 1], [-1, -1], [-1, 0]]),
+        {"umbrella": np.array(["yes", None, "no"], object)},
+    ]
+    expected = WEATHER.smooth(columns)["rain"]
+    for form in forms:
+        np.testing.assert_array_equal(WEATHER.smooth(form)["rain"], expected)
+    many = WEATHER.smooth([columns, {"umbrella": ["no"]}])
+    assert [len(one) for one in many] == [3, 1]
+    np.testing.assert_allclose(many[0]["rain"], expected)
+
+
+def test_predictions_follow_the_observations() -> None:
+    seen = {"umbrella": ["yes", "yes"]}
+    ahead = WEATHER.predict(seen, 3)
+    longer = WEATHER.filter({"umbrella": ["yes", "yes", None, None, None]})
+    np.testing.assert_allclose(ahead["rain"], longer["rain"][2:])
+    assert ahead["rain", 2] == pytest.approx(dict(zip(("no", "yes"), longer["rain"][2], strict=True)))
+    assert ahead.to_frame()["slice"].tolist() == [2, 3, 4]
+
+
+def test_a_long_sequence_is_computed_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    states = np.random.default_rng(0).integers(-1, 2, (700, 2))
+    states[:, 0] = -1
+    whole = WEATHER.smooth(states), WEATHER.decode(states)
+    monkeypatch.setattr(slice_sums, "_BLOCK_ENTRIES", 2**6)
+    np.testing.assert_allclose(WEATHER.smooth(states)["rain"], whole[0]["rain"], atol=1e-12)
+    assert WEATHER.decode(states)["rain"] == whole[1]["rain"]
+
+
+def test_impossible_observations_have_a_status() -> None:
+    still = ef.DynamicNetwork({"s": [1.0, 0.0]}, {"s": ("s[t-1]", [[1.0, 0.0], [0.0, 1.0]])})
+    answers = still.smooth([{"s": [0, 1]}, {"s": [0, 0]}])
+    assert answers[0].status is ef.Status.ZERO_PROBABILITY
+    assert answers[0].log_z == -np.inf
+    with pytest.raises(ef.ModelError, match="impossible"):
+        answers[0]["s"]
+    np.testing.assert_array_equal(answers[1]["s"], [[1.0, 0.0], [1.0, 0.0]])
+    assert still.decode({"s": [0, 1]}).status is ef.Status.ZERO_PROBABILITY
+    with pytest.raises(ef.ModelError, match="Sequence 1 is impossible"):
+        still.fit([{"s": [0, 0]}, {"s": [1, 1]}])
+
+
+def test_another_solver_gets_the_unrolled_network() -> None:
+    seen = {"umbrella": ["yes", None, "no"]}
+    exact, given = WEATHER.smooth(seen), WEATHER.smooth(seen, solver="exact")
+    np.testing.assert_allclose(given["rain"], exact["rain"])
+    assert given.log_z == pytest.approx(exact.log_z)
+    assert WEATHER.decode(seen, solver="exact")["rain"] == WEATHER.decode(seen)["rain"]
+    np.testing.assert_allclose(WEATHER.filter(seen, solver="exact")["rain"], WEATHER.filter(seen)["rain"])
+    with pytest.raises(ef.OptionError, match="solver="):
+        WEATHER.smooth(seen, time_limit=1.0)
+
+
+def test_a_large_slice_goes_to_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equifactor.sequences import dynamic_network
+
+    expected = WEATHER.smooth({"umbrella": ["yes", "no"]})["rain"]
+    monkeypatch.setattr(dynamic_network, "_MOST_STATES", 1.0)
+    np.testing.assert_allclose(WEATHER.smooth({"umbrella": ["yes", "no"]})["rain"], expected)
+    with pytest.raises(ef.SolveError, match="exact sums"):
+        WEATHER.predict({"umbrella": ["yes"]})
+
+
+@pytest.mark.parametrize(
+    ("then", "message"),
+    [
+        ({"rain": [0.5, 0.5]}, "No table of then="),
+        ({"snow": [0.5, 0.5]}, "'snow'"),
+        ({"rain": (["rain[t-1]", "fog[t-1]"], [[[0.5, 0.5]]])}, "fog"),
+        ({"rain": ("rain[t-1]", [[0.5, 0.4], [0.5, 0.5]])}, "0.9"),
+        (3, "mapping"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(then: Any, message: str) -> None:
+    with pytest.raises(ef.ModelError, match=message):
+        ef.DynamicNetwork({"rain": [0.5, 0.5]}, then)
+
+
+@pytest.mark.parametrize(
+    ("seen", "message"),
+    [
+        ({"umbrella": ["maybe"]}, "maybe"),
+        ({"umbrella": "yes"}, "list"),
+        ({"fog": [1]}, "fog"),
+        ([], "at least one slice"),
+        (0, "at least one slice"),
+        ("yes", "Observations must be"),
+        (np.zeros((2, 3), int), r"\[N, 2\]"),
+    ],
+)
+def test_observations_that_do_not_fit_are_refused(seen: Any, message: str) -> None:
+    with pytest.raises(ef.ModelError, match=message):
+        WEATHER.filter(seen)
