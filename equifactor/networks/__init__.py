@@ -5,6 +5,8 @@ stated_tables.py      conditional tables as a user types them
 conditional_table.py  one conditional table with the names of its rows and columns
 separation.py         d-separation, with an open path as the reason
 causal_effect.py      effects by adjustment for back-door sets
+divergence.py         how far two models are apart, and which tables differ most
+forward_samples.py    samples from parents to children
 """
 
 from equifactor.base.lazy_names import lazy_names

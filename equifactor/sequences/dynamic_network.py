@@ -10,6 +10,7 @@ import numpy as np
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.base.status import Status
 from equifactor.networks.bayesian_network import BayesianNetwork
+from equifactor.networks.forward_samples import drawn
 from equifactor.networks.stated_tables import parents_and_table
 from equifactor.sequences.best_sequences import best_sequences
 from equifactor.sequences.observed_rows import batches, read_sequences
@@ -247,9 +248,7 @@ class DynamicNetwork:
             for i in orders[t > 0]:
                 family = self._families[t > 0][i]
                 given = tuple(states[:, t, v - V] if v >= V else states[:, t - 1, v] for v in family.scope[:-1])
-                rows = np.broadcast_to(family.table[given], (n, family.table.shape[-1])).cumsum(axis=1)
-                draws = rng.random(n) * rows[:, -1]
-                states[:, t, i] = (draws[:, None] >= rows[:, :-1]).sum(axis=1)
+                states[:, t, i] = drawn(rng, np.broadcast_to(family.table[given], (n, family.table.shape[-1])))
         return [self.columns(own) for own in states]
 
     # ---- inside -----------------------------------------------------------------------------------------
