@@ -84,7 +84,7 @@ def divergence(p: FactorGraph, q: FactorGraph, *, memory_limit: float = 1.0, see
         variable  share of KL
         ---------------------
         grass        0.018303
-        rain                0
+        rain         0.000000
     """
     for name, graph in (("p", p), ("q", q)):
         if not isinstance(graph, FactorGraph):
