@@ -133,12 +133,14 @@ def _by_elimination(graph: FactorGraph, k: int, steps: Plan, context: SolveConte
         rows = best_rows(steps, wanted, max(_MOST_TIES, wanted), context.clock)
         if rows is None:
             return None
-        states, first = np.unique(rows.states[:, : graph.num_vars], axis=0, return_index=True)
-        # Auxiliary variables of a structured factor may have several states in one assignment of the model.
+        states = rows.states[:, : graph.num_vars]
+        if states.shape[1] < rows.states.shape[1]:
+            # Auxiliary variables of a structured factor may have several states in one assignment of the model.
+            states = states[np.sort(np.unique(states, axis=0, return_index=True)[1])]
         if len(states) >= k or len(rows.states) < wanted:
             break
         wanted *= 2
-    states, scores = in_order(graph, rows.states[np.sort(first), : graph.num_vars])
+    states, scores = in_order(graph, states)
     if not len(states):
         return none_of(graph, Status.ZERO_PROBABILITY, Exact())
     last = scores[min(k, len(scores)) - 1]
