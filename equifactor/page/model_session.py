@@ -37,7 +37,7 @@ MOST_SECONDS = 30.0  # longest time limit of a request. Chosen by hand.
 _SECONDS = 5.0  # time limit of a request that names none. Chosen by hand.
 _MOST_BELIEFS = 2e6  # numbers of a trace that are sent at once. Chosen by hand.
 _KEPT = 5e6  # numbers in all cached answers together. Chosen by hand.
-_MEMORY = 4.0  # GiB for exact inference, the default of the solver
+PAGE_MEMORY = 4.0  # GiB for exact inference, the default of the solver
 _MOST_WORK = 5e8  # limit of the work of planning, about five seconds
 _QUICK = 0.5  # seconds of elimination, at each click, up to which the page starts with `exact`. Chosen by hand.
 
@@ -79,7 +79,7 @@ class ModelSession:
     def solvers(self) -> list[str]:
         """The solvers that the page offers; it starts with the first."""
         quick = self.plan_given({})
-        exact = quick.fits(_MEMORY) and quick.seconds() < _QUICK
+        exact = quick.fits(PAGE_MEMORY) and quick.seconds() < _QUICK
         offered = [*(["exact"] if exact else []), "bp(damping=0.5)", "bp", "fe-net", "fe-nbp"]
         offered += ["trw", "meanfield", *([] if exact else ["auto"])]
         offered += [name for name in solver_names() if name not in SOLVERS]  # solvers of the user
@@ -97,7 +97,7 @@ class ModelSession:
 
     def solve(self, asked: Request) -> Answer:
         """Return marginals and ln Z of one solver given evidence, or how a solver without either answers MAP."""
-        text, method = self._solver_of(asked)
+        text, method = self.solver_of(asked)
         task = next(t for t in (Task.MAR, Task.PR, Task.MAP) if t in method.possible_tasks())
         result = self._result(asked, text, task)
         log_z = getattr(result, "log_z", None)
@@ -114,7 +114,7 @@ class ModelSession:
 
     def best(self, asked: Request) -> Answer:
         """Return the most probable assignment of one solver given evidence."""
-        text, _ = self._solver_of(asked)
+        text, _ = self.solver_of(asked)
         result = self._result(asked, text, Task.MAP)
         if not result.answered:
             raise SolveError(f"{text}: {_sentence(result)}")
@@ -126,7 +126,7 @@ class ModelSession:
 
     def trace(self, asked: Request) -> Answer:
         """Return a run of one solver, iteration by iteration."""
-        text, _ = self._solver_of(asked)
+        text, _ = self.solver_of(asked)
         found = self._trace(asked, text)
         best = self._likeliest(found)
         return {
@@ -139,7 +139,7 @@ class ModelSession:
 
     def trace_at(self, asked: Request) -> Answer:
         """Return all marginals of one iteration, counted from 0."""
-        text, _ = self._solver_of(asked)
+        text, _ = self.solver_of(asked)
         found = self._trace(asked, text)
         t = asked.get("t")
         if not isinstance(t, int) or isinstance(t, bool) or not 0 <= t < len(found.beliefs):
@@ -152,10 +152,10 @@ class ModelSession:
 
     def plan(self, asked: Request) -> Answer:
         """Return the cost of exact inference given evidence, and the order of elimination."""
-        found = self.plan_given(self._evidence_of(asked))
-        fits = found.fits(_MEMORY)
+        found = self.plan_given(self.evidence_of(asked))
+        fits = found.fits(PAGE_MEMORY)
         text = str(found).replace("elimination", "Elimination", 1)
-        text += "." if fits else f". Exact inference does not fit {_MEMORY:g} GiB."
+        text += "." if fits else f". Exact inference does not fit {PAGE_MEMORY:g} GiB."
         clusters = [(v, len(c)) for v, c in zip(found.order, found.clusters, strict=True) if v < self.graph.num_vars]
         return {
             "width": found.width, "largest_table": 2.0 ** min(found.log2_largest, 1000.0), "memory": found.memory,
@@ -171,7 +171,7 @@ class ModelSession:
         """Return the plan of elimination given evidence."""
 
         def make() -> Plan:
-            return plan(self._given(evidence), memory_limit=_MEMORY, most_work=_MOST_WORK)
+            return plan(self.given(evidence), memory_limit=PAGE_MEMORY, most_work=_MOST_WORK)
 
         return self._remember(("plan", _key(evidence)), 4.0 * self.graph.num_vars, make)
 
@@ -184,11 +184,11 @@ class ModelSession:
         return orbits_of(self.graph)
 
     def _result(self, asked: Request, text: str, task: Task) -> Result:
-        evidence, seconds = self._evidence_of(asked), seconds_of(asked)
+        evidence, seconds = self.evidence_of(asked), seconds_of(asked)
 
         def make() -> Result:
             return solve(
-                self._given(evidence), task, text, time_limit=seconds, seed=self.seed,
+                self.given(evidence), task, text, time_limit=seconds, seed=self.seed,
                 progress=self._turn(asked, task, text) or False,
             )  # fmt: skip
 
@@ -200,14 +200,14 @@ class ModelSession:
     def _trace(self, asked: Request, text: str) -> IterationTrace:
         from equifactor.page.message_trace import trace
 
-        evidence, seconds = self._evidence_of(asked), seconds_of(asked, MOST_SECONDS)
+        evidence, seconds = self.evidence_of(asked), seconds_of(asked, MOST_SECONDS)
         iterations = asked.get("iterations", 200)
         if not isinstance(iterations, int) or isinstance(iterations, bool) or not 1 <= iterations <= 10_000:
             raise OptionError(f"`iterations` must be a whole number from 1 to 10000, found {brief(iterations)}")
 
         def make() -> IterationTrace:
             turn = self._turn(asked, "trace", text)
-            return trace(self._given(evidence), text, iterations=iterations, clock=Clock(seconds), progress=turn)
+            return trace(self.given(evidence), text, iterations=iterations, clock=Clock(seconds), progress=turn)
 
         size = iterations * float(self.graph.structure.state_ptr[-1])
         return self._remember(("trace", text, _key(evidence), iterations), min(size, _KEPT / 3), make)
@@ -255,13 +255,15 @@ class ModelSession:
 
         return look
 
-    def _solver_of(self, asked: Request) -> tuple[str, Any]:
+    def solver_of(self, asked: Request) -> tuple[str, Any]:
+        """Return the text and the solver that a request names."""
         text = asked.get("solver", self.solvers[0])
         if not isinstance(text, str) or len(text) > 1000:
             raise OptionError(f'the solver must be a string such as "bp(damping=0.5)", found {brief(text)}')
         return text, parse_solver(text)
 
-    def _evidence_of(self, asked: Request) -> dict[int, int]:
+    def evidence_of(self, asked: Request) -> dict[int, int]:
+        """Return the observations of a request; those that the page starts with if it has none."""
         given = asked.get("evidence")
         if given is None:
             return self.evidence
@@ -271,15 +273,20 @@ class ModelSession:
             )
         return self._checked(given)
 
+    def variable_of(self, name: Any) -> int:
+        """Return the number of a variable that a request names by its number."""
+        text, count = str(name), self.graph.num_vars
+        i = int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else -1
+        if not 0 <= i < count:
+            raise ModelError(f"The model has no variable {brief(name)}. It has {numbered(count, 'variable')}.")
+        return i
+
     def _checked(self, given: Mapping[Any, Any]) -> dict[int, int]:
         """Return the evidence by number, in the order of the variables; raise `ModelError` if it is wrong."""
         card = self.graph.card
         found = {}
         for name, state in given.items():
-            text = str(name)
-            i = int(text) if text.isascii() and text.isdecimal() and len(text) < 12 else -1
-            if not 0 <= i < len(card):
-                raise ModelError(f"The model has no variable {brief(name)}. It has {numbered(len(card), 'variable')}.")
+            i = self.variable_of(name)
             label = f"variable {self.graph.structure.variable_name(i)}"
             whole = isinstance(state, (int, np.integer)) and not isinstance(state, bool)
             if not whole or not 0 <= state < card[i]:
@@ -293,7 +300,8 @@ class ModelSession:
             found[i] = int(state)
         return dict(sorted(found.items()))
 
-    def _given(self, evidence: Mapping[int, int]) -> FactorGraph:
+    def given(self, evidence: Mapping[int, int]) -> FactorGraph:
+        """Return the model with observations."""
         return self.graph.condition(StateNumbers(evidence)) if evidence else self.graph
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.base.errors import OptionError
 from equifactor.page.model_picture import Answer
+from equifactor.page.model_questions import question
 from equifactor.page.model_session import ModelSession
 from equifactor.page.results_page import ResultsFolder
 from equifactor.page.training_page import TrainingLogs
@@ -95,4 +96,5 @@ def _routes(page: Page, asked: Mapping[str, Any]) -> dict[tuple[str, str], Calla
         ("POST", "trace"): lambda: page.trace(asked),
         ("POST", "trace/at"): lambda: page.trace_at(asked),
         ("POST", "plan"): lambda: page.plan(asked),
+        ("POST", "question"): lambda: question(page, asked),
     }

@@ -118,7 +118,7 @@ class Ranking(Sequence["dict[int | str, int | str]"]):
 
     def table(self, variables: Sequence[int] | None = None, rows: int | None = None) -> str:
         """Return a table of some variables; by default of the first ones in which the assignments differ."""
-        chosen = self._shown_variables(_SHOWN_COLUMNS) if variables is None else list(variables)
+        chosen = self.shown_variables(_SHOWN_COLUMNS) if variables is None else list(variables)
         titles = self._titles(chosen)
         return aligned([titles, *self._cells(chosen, rows)], right=range(len(titles) - len(chosen)), rule=True)
 
@@ -137,7 +137,7 @@ class Ranking(Sequence["dict[int | str, int | str]"]):
     def _repr_html_(self) -> str:
         from equifactor.show.html_tables import MOST_ROWS, rows_table
 
-        chosen = self._shown_variables(_SHOWN_COLUMNS)
+        chosen = self.shown_variables(_SHOWN_COLUMNS)
         titles = self._titles(chosen)
         right = list(range(len(titles) - len(chosen)))
         return rows_table(self.guarantee, titles, self._cells(chosen, MOST_ROWS), count=len(self), right=right)
@@ -146,7 +146,7 @@ class Ranking(Sequence["dict[int | str, int | str]"]):
     def _names(self) -> Sequence[int | str]:
         return self.graph.structure.variable_names or range(self.graph.num_vars)
 
-    def _shown_variables(self, most: int) -> list[int]:
+    def shown_variables(self, most: int) -> list[int]:
         """Return the first variables in which the assignments differ, or the first ones if they do not differ."""
         differs = np.flatnonzero((self.states != self.states[:1]).any(axis=0)) if len(self) else np.zeros(0, int)
         return (differs if len(differs) else self.graph.free_vars)[:most].tolist()

@@ -513,3 +513,43 @@ def test_results_lead_into_a_model_and_back(browser: Browser, tmp_path: Path) ->
         assert "grid" in browser.run("return document.querySelector('#title').textContent")
         browser.click("#back")
         browser.wait("return document.documentElement.dataset.ready === 'results'")
+
+
+def test_questions_are_answered_by_tables(browser: Browser) -> None:
+    def rows(count: int) -> list[list[str]]:
+        browser.wait("return document.querySelectorAll('#panel-questions tbody tr').length === arguments[0]", count)
+        script = "return [...document.querySelectorAll('#panel-questions tbody tr')].map("
+        found: list[list[str]] = browser.run(f"{script}row => [...row.cells].map(cell => cell.textContent))")
+        return found
+
+    def ask(what: str) -> None:
+        script = "const s = document.querySelector('#question'); s.value = arguments[0]; "
+        browser.run(f"{script}s.dispatchEvent(new Event('change'))", what)
+
+    graph = sprinkler()
+    with served(ModelSession(graph, solver="exact", evidence={1: 1, 3: 1})) as url:
+        browser.open(url)
+        browser.click("#tab-questions")
+        best = ef.k_best(graph, 10, evidence={"rain": "yes", "grass": "wet"})
+        found = rows(10)
+        assert [row[0] for row in found] == [str(n + 1) for n in range(10)]
+        shown = [graph.variable(name) for name in ("season", "sprinkler", "road", "accident")]
+        states = [[best[n][graph.structure.variable_name(i)] for i in shown] for n in range(10)]
+        assert [row[3:] for row in found] == states
+        ask("next")
+        x, y = browser.run("return equifactorStage.placeOf(0)")
+        browser.click_at(x, y)
+        info = ef.most_informative(graph, "season", evidence={"rain": "yes", "grass": "wet"})
+        assert sorted(row[0] for row in rows(3)) == sorted(map(str, info))
+        browser.click("#panel-questions tbody button")  # It shows the variable, and the target stays.
+        assert browser.run("return document.querySelector('.question-options').textContent") == "About season"
+        ask("support")
+        assert sorted(row[0] for row in rows(2)) == ["grass", "rain"]
+        ask("influence")
+        rows(12)
+        assert browser.run("return document.querySelectorAll('.tornado .larger').length") == 12
+        ask("best-sum")
+        browser.click_at(x, y)
+        browser.wait("return document.querySelectorAll('.question-options li').length === 1")
+        answer = ef.solve(graph, "MMAP", query=["season"], evidence={"rain": "yes", "grass": "wet"})
+        assert rows(1) == [["season", answer.states["season"]]]

@@ -11,6 +11,7 @@ import { legendBox } from "./legend.js";
 import { Model } from "./model.js";
 import { colouring, PAINTS } from "./paint.js";
 import { planPanel } from "./planPanel.js";
+import { questionsPanel } from "./questionsPanel.js";
 import { saveButtons } from "./saving.js";
 import { searchBox } from "./search.js";
 import { newRun, showSolver, solveAll } from "./solving.js";
@@ -46,8 +47,8 @@ export async function modelView(content) {
   stage.show();
   on("evidence", () => solveAll());
   on("selection", (inspect) => {
-    // The panel of iterations shows the selected variable itself, as a curve.
-    if (state.selected && inspect && tabs.current() !== "iterations") tabs.open("inspect");
+    // The panels of iterations and of questions show the selected variable themselves.
+    if (state.selected && inspect && !["iterations", "questions"].includes(tabs.current())) tabs.open("inspect");
   });
   globalThis.equifactorStage = stage; // for the tests of the page, which measure frames
   await solveAll();
@@ -56,7 +57,7 @@ export async function modelView(content) {
 function sidePanels(side, stage) {
   const answer = element("div", { class: "answer" });
   const panels = Object.fromEntries(
-    ["inspect", "solvers", "iterations", "plan", "symmetry"].map((name) => [name, element("div", {})]),
+    ["inspect", "solvers", "questions", "iterations", "plan", "symmetry"].map((name) => [name, element("div", {})]),
   );
   inspectPanel(panels.inspect, stage);
   solversPanel(panels.solvers);
@@ -79,6 +80,7 @@ function sidePanels(side, stage) {
   const tabs = makeTabs([
     { name: "inspect", title: "Inspect", panel: panels.inspect },
     { name: "solvers", title: "Solvers", panel: panels.solvers },
+    { name: "questions", title: "Ask", panel: panels.questions, ...questionsPanel(panels.questions, stage) },
     {
       name: "iterations",
       title: "Iterations",
