@@ -86,6 +86,20 @@ def decode(
             help="Seconds after which no shot begins; shots that have begun get half a second and 5 % more.",
         ),
     ] = None,
+    curve: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --sample and --method pooled: file (.csv, .png, .svg, .pdf) for the error rate against the "
+            "share of the least certain shots that is set aside.",
+        ),
+    ] = None,
+    gaps: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="With SHOTS and --method pooled: file for the gap of every shot, a line each."
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the FILE of an earlier run that was stopped.")
     ] = False,
@@ -108,13 +122,21 @@ def decode(
     if resume and output == "-":
         raise OptionError("--resume continues a file. Name the file with -o FILE.")
     if sample is not None:
-        for name, value in (("--corrections", corrections), ("--in-format", in_format), ("--out-format", out_format)):
+        for name, value in (
+            ("--corrections", corrections), ("--in-format", in_format), ("--out-format", out_format), ("--gaps", gaps)
+        ):  # fmt: skip
             if value is not None:
                 raise OptionError(f"{name} {value} has no meaning with --sample, which writes the error rate alone.")
         asked = SampleRequest(code, basis, prior, ebn0, chosen, sample, seed)
-        count_errors(asked, output, time_limit, resume=resume, as_json=as_json or resume or output.endswith(".json"))
+        as_json = as_json or resume or output.endswith(".json")
+        count_errors(asked, output, time_limit, resume=resume, as_json=as_json, curve=curve)
         return
-    for name, given in (("--ebn0", ebn0 is not None), ("--json", as_json), ("--seed", seed != 0)):
+    for name, given in (
+        ("--ebn0", ebn0 is not None),
+        ("--json", as_json),
+        ("--seed", seed != 0),
+        ("--curve", curve is not None),
+    ):
         if given:
             raise OptionError(f"{name} has no meaning for shots from a file. It belongs to --sample N.")
     from equifactor.decoding import Decoder
@@ -131,7 +153,9 @@ def decode(
     assert shots is not None
     if len({shots, *outputs.values()} - {"-"}) < len([path for path in (shots, *outputs.values()) if path != "-"]):
         raise OptionError("One file cannot hold two of: the shots, the flips and the errors found. Name other files.")
-    _predict(decoder, shots, outputs, (in_format, out_format), time_limit, resume)
+    if gaps is not None and resume:
+        raise OptionError(f"--gaps {gaps} cannot be continued by --resume. Leave out one of the two.")
+    _predict(decoder, shots, outputs, (in_format, out_format), time_limit, resume, gaps)
 
 
 def _predict(
@@ -141,11 +165,12 @@ def _predict(
     formats: tuple[str | None, str | None],
     time_limit: float | None,
     resume: bool,
+    gaps: str | None,
 ) -> None:
-    """Decode the shots of a file, and write the flips of the observables and the errors found."""
+    """Decode the shots of a file, and write the flips of the observables, the errors found and the gaps."""
     import numpy as np
 
-    from equifactor.base.files import check_writable
+    from equifactor.base.files import check_writable, write_text
     from equifactor.decoding.shot_files import read_shots, shot_format
 
     widths = {"flips": decoder.model.num_observables, "corrections": decoder.model.num_errors}
@@ -158,6 +183,8 @@ def _predict(
             rows = read_shots(path, widths[kind], kinds[kind])
             old[kind] = np.unpackbits(rows, axis=1, bitorder="little", count=widths[kind]).astype(bool)
     found, packed = _read_events(decoder, shots, in_format)
+    if gaps is not None:
+        check_writable(gaps)
     done = min(map(len, old.values()))
     if len({len(rows) for rows in old.values()}) > 1 or done > len(found):
         sizes = ", ".join(f"{outputs[kind]} has {len(old[kind])} rows" for kind in outputs)
@@ -166,6 +193,8 @@ def _predict(
         found[done:], packed=packed, corrections="corrections" in outputs, time_limit=time_limit, progress=True
     )
     reached = len(result) if result.decoded.all() else int(np.argmin(result.decoded))  # Rows end before a gap.
+    if gaps is not None:
+        write_text(gaps, "".join(f"{gap:.6g}\n" for gap in result.stated_gaps()[:reached]))
     for kind, path in outputs.items():
         new = result.flips if kind == "flips" else result.corrections
         assert new is not None

@@ -35,14 +35,25 @@ class SampleRequest:
 
 
 def count_errors(
-    asked: SampleRequest, output: str, time_limit: float | None, *, resume: bool = False, as_json: bool = False
+    asked: SampleRequest,
+    output: str,
+    time_limit: float | None,
+    *,
+    resume: bool = False,
+    as_json: bool = False,
+    curve: str | None = None,
 ) -> None:
-    """Draw shots or words, count the errors of a decoder, and write the result as text or as one JSON object."""
+    """Draw shots or words, count the errors of a decoder, and write the result as text or as one JSON object.
+
+    `curve` is a file for the rate against the share of shots set aside: `.csv` or a picture.
+    """
     from equifactor.base.files import check_writable, write_text
     from equifactor.decoding.code_sources import has_priors, read_source
 
     if output != "-":
         check_writable(output)
+    if curve is not None:
+        check_writable(curve)
     needs_no_prior = asked.ebn0 is not None and asked.prior is None and not has_priors(asked.code)
     model = read_source(asked.code, 0.25 if needs_no_prior else asked.prior, basis=asked.basis)
     of_words = not model.num_observables
@@ -68,6 +79,8 @@ def count_errors(
         left = None if time_limit is None else clock.left
         row = _added(row, count(model, asked, (first, asked.sample), left))
     interrupted = row.pop("interrupted", False)
+    if curve is not None:
+        _write_curve(curve, row)
     row = {**asdict(asked), **row, "rate_bounds": _bounds(row)}
     write_text(output, json.dumps(row) + "\n" if as_json else _text(row) + "\n")
     if row["undecided"]:
@@ -76,6 +89,20 @@ def count_errors(
         say(f"stopped early: {asked.sample - row['shots']} of {asked.sample} shots were not decoded")
     if row["shots"] < asked.sample or row["undecided"]:
         raise typer.Exit(Exit.INTERRUPTED if interrupted else Exit.UNSOLVED)
+
+
+def _write_curve(path: str, row: dict[str, Any]) -> None:
+    """Write the rate against the share of shots set aside."""
+    from equifactor.base.files import write_text
+    from equifactor.decoding.post_selection import curve_of_counts
+
+    if row.get("gaps") is None:
+        raise OptionError(f"{path}: {row.get('method', 'the method')} does not state gaps. Use --method pooled.")
+    curve = curve_of_counts(row["gaps"])
+    if path.endswith(".csv"):
+        write_text(path, curve.to_csv())
+    else:
+        curve.plot(row["method"]).figure.savefig(path)  # type: ignore[union-attr]
 
 
 def _bounds(row: dict[str, Any]) -> list[float] | None:
@@ -107,6 +134,9 @@ def _added(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     for name in _SUMS:
         if row.get(name) is not None and old.get(name) is not None:
             row[name] += old[name]
+    if row.get("gaps") and old.get("gaps"):
+        sums = {name: zip(row["gaps"][name], old["gaps"][name], strict=True) for name in ("shots", "errors")}
+        row["gaps"] = {name: [a + b for a, b in pairs] for name, pairs in sums.items()}
     row["undecided"] = sorted([*old.get("undecided", []), *row["undecided"]])
     return row
 
@@ -118,13 +148,18 @@ def _count_shots(
     import numpy as np
 
     from equifactor.decoding import Decoder
+    from equifactor.decoding.post_selection import counts_by_gap
 
     decoder = Decoder(model, method=asked.method or "relay")
     found = decoder.logical_error_rate(
         span[1] - span[0], seed=asked.seed, first=span[0], time_limit=time_limit, progress=True
     )
     result = found.result
+    decided, gaps = result.decoded, None
+    if result.gap is not None and found.wrong is not None:
+        gaps = counts_by_gap(result.gap[decided], found.wrong[decided])
     return {
+        "gaps": gaps,
         "method": result.method, "shots": found.shots, "errors": found.errors, "seconds": result.seconds,
         "converged": int(result.converged.sum()), "iterations": int(result.iterations.sum()),
         "proven": None if result.proven is None else int(result.proven.sum()), "interrupted": result.interrupted,
@@ -154,14 +189,15 @@ def _count_words(
     )  # fmt: skip
     return {
         "method": found.method, "shots": found.words, "errors": found.word_errors, "bit_errors": found.bit_errors,
-        "n": found.n, "converged": found.converged, "iterations": found.iterations, "seconds": found.seconds,
-        "proven": None, "interrupted": found.interrupted, "undecided": list(found.undecided),
+        "gaps": None, "n": found.n, "converged": found.converged, "iterations": found.iterations,
+        "seconds": found.seconds, "proven": None, "interrupted": found.interrupted, "undecided": list(found.undecided),
     }  # fmt: skip
 
 
 def _text(row: dict[str, Any]) -> str:
-    """Return the two lines that are printed."""
+    """Return the lines that are printed."""
     from equifactor.decoding.error_sampling import counted_text
+    from equifactor.decoding.post_selection import curve_of_counts
 
     done, one = row["shots"], "word" if "n" in row else "shot"
     if not done:
@@ -177,21 +213,26 @@ def _text(row: dict[str, Any]) -> str:
     decided = max(1, done - undecided)
     speed = f"{(done - undecided) / row['seconds']:.4g} {one}s/s, " if row["seconds"] else ""
     proven = "" if row["proven"] is None else f", {row['proven'] / decided:.2%} proven"
+    curve = f"\n{curve_of_counts(row['gaps'])}" if row.get("gaps") else ""
     return (
         f"{first} by {row['method']}\n{speed}{row['iterations'] / decided:.4g} iterations per {one}, "
-        f"{row['converged'] / decided:.2%} converged{proven}"
+        f"{row['converged'] / decided:.2%} converged{proven}{curve}"
     )
 
 
 def _read_row(path: str, asked: SampleRequest) -> dict[str, Any]:
     """Read the JSON object that an earlier run has written; raise `OptionError` if that run counted something else."""
     try:
+        from equifactor.decoding.post_selection import curve_of_counts
+
         row = json.loads(Path(path).read_text(encoding="utf-8"))
         same = {name: row[name] for name in ("code", "basis", "prior", "ebn0", "seed", "method")}
         for name in _SUMS:
             if row.get(name) is not None and not isinstance(row[name], (int, float)):
                 raise TypeError
         row["shots"] + row["errors"]  # Both are numbers.
+        if row.get("gaps") is not None:
+            curve_of_counts(row["gaps"])
         if not all(isinstance(number, int) and number >= 0 for number in row.get("undecided", [])):
             raise TypeError
     except (OSError, ValueError, KeyError, TypeError):

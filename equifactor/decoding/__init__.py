@@ -19,6 +19,9 @@ methods.py                         the methods and their settings
 shot_store.py, decoding_result.py  the shots of a call and their answers
 lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py
 gpu_engine.py, gpu_kernels.py      the engine for GPUs, with gpu_lanes.py
+pool_kernels.py, plain_pools.py    solutions of a shot put together, cluster by cluster, and the gap
+linked_parts.py                    X and Z detectors together: errors as parts of two sides
+post_selection.py                  error rates if the least certain shots are set aside
 ordered_statistics.py              decodes shots on which belief propagation fails, with osd_kernels.py
 error_sampling.py, shot_files.py   shots drawn at random, and shots in files
 learned_memory.py                  the network of learned-memory, with memory_kernels.py; memory_training.py trains it
@@ -46,6 +49,7 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.learned_memory import MemoryNetwork
 from equifactor.decoding.memory_training import MemoryTraining, train_memories
 from equifactor.decoding.methods import METHODS, DecodingMethod
+from equifactor.decoding.post_selection import PostSelection
 from equifactor.decoding.surface import surface_code
 
 __all__ = [
@@ -59,6 +63,7 @@ __all__ = [
     "LogicalErrorRate",
     "MemoryNetwork",
     "MemoryTraining",
+    "PostSelection",
     "ShotSampler",
     "WordDecoder",
     "WordErrors",

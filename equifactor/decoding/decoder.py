@@ -18,7 +18,8 @@ from equifactor.decoding.code_sources import is_source, read_source
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
-from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, decoding_method
+from equifactor.decoding.linked_parts import linked
+from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, PooledDecoding, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.generators.argument_checks import whole
@@ -61,8 +62,8 @@ class Decoder:
         priors: [E] probabilities of the errors, or one probability for all. A model, a circuit or a .dem file states
             its own, so that the method may take this place: `Decoder(model, "relay")`.
         observables: [L, E] matrix of zeros and ones, or None if only corrections are of interest.
-        method: `relay`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or `optimal`, alone or with
-            settings, such as `relay(solutions=3)`.
+        method: `relay`, `pooled`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or `optimal`, alone
+            or with settings, such as `relay(solutions=3)`.
         basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. `decoder.model.kept_detectors`
             are their numbers. Shots may hold all detectors of the circuit, or only these in ascending order.
         device: `cpu`, or `cuda` for an NVIDIA GPU.
@@ -115,6 +116,8 @@ class Decoder:
         else:
             self.model = ErrorModel.of_matrices(checks, priors, observables)
         self.problem = DecodingProblem.of(self.model)
+        if self.method.link:
+            self.problem = linked(self.problem)
         self.engine = engine_of(device, self.problem, self.method)
 
     @classmethod
@@ -137,6 +140,10 @@ class Decoder:
             settings: as for the class.
         """
         return cls(read_code(source, basis=basis), method=method, device=device, **settings)
+
+    @property
+    def _has_gap(self) -> bool:
+        return isinstance(self.method, PooledDecoding)
 
     def __repr__(self) -> str:
         return f"Decoder({self.model!r}, {self.method})"
@@ -165,7 +172,7 @@ class Decoder:
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         source, count = shot_source(shots, self.model, packed)
-        store = ShotStore(self.problem, source, count, corrections)
+        store = ShotStore(self.problem, source, count, corrections, has_gap=self._has_gap)
         return answered(self.engine, store, time_limit, progress, str(self.method))
 
     @checks_types("seed")
@@ -205,10 +212,11 @@ class Decoder:
             detectors, truth[begin:end] = sampler.sample(first + begin, first + end)
             return detectors
 
-        store = ShotStore(self.problem, source, shots, keep=False)
+        store = ShotStore(self.problem, source, shots, keep=False, has_gap=self._has_gap)
         result = answered(self.engine, store, time_limit, progress, str(self.method))
         wrong = result.errors(truth) & result.decoded
-        return LogicalErrorRate(int((result.decoded | result.undecided).sum()), int(wrong.sum()), result)
+        counted = int((result.decoded | result.undecided).sum())
+        return LogicalErrorRate(counted, int(wrong.sum()), result, wrong | result.undecided)
 
 
 def answered(
@@ -240,6 +248,7 @@ def answered(
         (store.flips.astype(bool) ^ problem.certain_flips) & decoded[:, None], explained,
         store.iterations * decoded, store.weight * decoded, kept, decoded, store.undecided, clock.interrupted,
         None if store.proven is None else store.proven & explained, seconds, method,
+        np.where(explained, store.gap, 0.0) if len(store.gap) else None,
     )  # fmt: skip
 
 
@@ -252,6 +261,8 @@ def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> 
 
         return OptimalEngine(problem, method)
     if str(device) != "cpu":
+        if isinstance(method, PooledDecoding):
+            raise OptionError("The method pooled runs on the CPU only. Use device='cpu', or method='relay'.")
         from equifactor.decoding.gpu_engine import GpuEngine
 
         return GpuEngine(problem, method, device)

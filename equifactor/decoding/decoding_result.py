@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.errors import ModelError
+from equifactor.base.errors import ModelError, OptionError
 from equifactor.decoding.given_arrays import read_array
+from equifactor.decoding.post_selection import PostSelection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +39,9 @@ class DecodingResult:
             smaller weight; None if the method does not prove anything.
         seconds: the duration of decoding, without the time that loading compiled code takes.
         method: the text form of the method.
+        gap: [N] the difference between the weight of the lightest errors found that flip other observables and the
+            weight of the errors found: the log ratio of their probabilities. It is infinite if no such errors were
+            found, and 0 if the errors found do not explain the shot. None if the method does not state it.
     """
 
     flips: BoolArray
@@ -51,6 +55,7 @@ class DecodingResult:
     proven: BoolArray | None
     seconds: float
     method: str
+    gap: FloatArray | None = None
 
     def __len__(self) -> int:
         return len(self.converged)
@@ -73,3 +78,19 @@ class DecodingResult:
         if true.shape != self.flips.shape:
             raise ModelError(f"The true flips must have the shape {self.flips.shape}, found {true.shape}.")
         return np.asarray((self.flips != true).any(axis=1))
+
+    def post_selection(self, flips: BoolArray) -> PostSelection:
+        """Return the error rate against the share of shots set aside, those of the smallest gaps first.
+
+        Args:
+            flips: [N, L] the true flips. Undecided shots count as wrong, with gap 0.
+        """
+        wrong, gap = self.errors(flips) | self.undecided, self.stated_gaps()
+        counts = self.decoded | self.undecided
+        return PostSelection.of_shots(np.where(self.undecided, 0.0, gap)[counts], wrong[counts])
+
+    def stated_gaps(self) -> FloatArray:
+        """Return `gap`; raise `OptionError` if the method does not state it."""
+        if self.gap is None:
+            raise OptionError(f"{self.method} does not state gaps. Use the method pooled.")
+        return self.gap

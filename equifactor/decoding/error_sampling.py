@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.argument_types import checks_fields
-from equifactor.base.errors import ModelError, brief
+from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.decoding.post_selection import PostSelection
 from equifactor.generators.argument_checks import whole
 from equifactor.kernels.pointers import picked
 
@@ -96,11 +97,21 @@ class LogicalErrorRate:
         shots: the number of shots that count: those that were decoded, and undecided ones.
         errors: the number of shots that were decoded wrongly.
         result: the answers.
+        wrong: [N] which of the shots of the answers were decoded wrongly, undecided ones included.
     """
 
     shots: int
     errors: int
     result: DecodingResult
+    wrong: BoolArray | None = None
+
+    @property
+    def post_selection(self) -> PostSelection:
+        """The rate against the share of shots set aside, if the method states gaps."""
+        if self.wrong is None or self.result.gap is None:
+            raise OptionError(f"{self.result.method} does not state gaps. Use the method pooled.")
+        counts = self.result.decoded | self.result.undecided
+        return PostSelection.of_shots(np.where(self.result.undecided, 0.0, self.result.gap)[counts], self.wrong[counts])
 
     @property
     def undecided(self) -> int:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.decoding.methods import PooledDecoding
 from equifactor.decoding.ordered_statistics import OrderedStatistics
+from equifactor.decoding.problem import transposed
 from equifactor.decoding.shot_store import no_time_to_finish
 
 if TYPE_CHECKING:
@@ -37,17 +39,20 @@ class LaneEngine:
     def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
         from equifactor.decoding.check_rules import LANES, ROWS
         from equifactor.decoding.lane_kernels import NUM_COUNTERS, Checks, LaneState, Strategy
+        from equifactor.decoding.pool_kernels import KEPT, LONGEST
 
         self.problem, self.method = problem, method
+        bit_ptr, check_of_bit = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
         self.checks = Checks(
             problem.check_ptr, problem.bit_of_edge, problem.observable_ptr, problem.observable_bits,
-            tilts(problem.num_bits), problem.degrees,
+            tilts(problem.num_bits), problem.degrees, bit_ptr, check_of_bit.astype(np.int32), problem.flip_keys(),
         )  # fmt: skip
         # Every number keeps its type: an integer in place of a float would compile everything again.
         self.strategy = Strategy(
             method.rule == "sum-product", method.schedule == "serial", float(method.scale),
             method.iterations, method.leg_iterations, method.legs, method.solutions, method.restart, method.trust_first,
             float(method.memory), float(method.low), float(method.high), method.seed,
+            isinstance(method, PooledDecoding), *method.limits_of_shots(),
         )  # fmt: skip
         bits, longest = problem.num_bits, int(np.diff(problem.check_ptr).max(initial=0))
         self.state = LaneState(
@@ -57,6 +62,9 @@ class LaneEngine:
             np.zeros(LANES), np.full((NUM_COUNTERS, LANES), -1), _aligned(LANES), _aligned(LANES),
             _aligned(longest * LANES), _aligned(longest * ROWS * LANES),
             np.zeros(bits, np.float32), method.weights_of_networks(),
+            np.zeros(bits, np.int32), np.zeros(bits, np.int32), np.zeros(bits), np.zeros(bits, np.uint64),
+            np.zeros(problem.num_checks, np.int32), np.zeros((LANES, KEPT), np.int32),
+            np.zeros((LANES, KEPT), np.uint64), np.zeros((LANES, KEPT, LONGEST), np.int32),
         )  # fmt: skip
         self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
         self.sweeps = max(1, _WORK // max(1, LANES * len(problem.bit_of_edge) * _STEPS))
@@ -83,7 +91,7 @@ class LaneEngine:
 
         held = _FAILED if self.statistics is not None else 0
         return ShotAnswers(
-            store.correction, store.flips, store.converged, store.iterations, store.weight,
+            store.correction, store.flips, store.converged, store.iterations, store.weight, store.gap,
             np.zeros(held, np.int64), np.zeros((held, self.problem.num_bits), np.float32),
             np.zeros((held, self.problem.num_checks), np.uint8),
         )  # fmt: skip

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.decoding.check_rules import LANES, OPS, answer_min_sum, answer_sum_product
 from equifactor.decoding.memory_kernels import chosen_memory
+from equifactor.decoding.pool_kernels import gap_of, pool_solution
 from equifactor.kernels.fastmath import get, put
 from equifactor.kernels.jit import fast_kernel, inlined
 
 load, store, signs = OPS.load, OPS.store, OPS.signs
 add, subtract, multiply, multiply_add = OPS.add, OPS.subtract, OPS.multiply, OPS.multiply_add
 # Rows of LaneState.counter: the number of the shot, the number of its leg, the iterations of the leg, the iterations of
-# the shot, and the number of legs that met the syndrome.
-SHOT, LEG, ITERATION, TOTAL, SOLUTIONS = range(5)
-NUM_COUNTERS = 5  # The number of rows of LaneState.counter, SHOT to SOLUTIONS.
+# the shot, the number of legs that met the syndrome, and the number of them since the last that made the best lighter.
+SHOT, LEG, ITERATION, TOTAL, SOLUTIONS, STALE = range(6)
+NUM_COUNTERS = 6  # The number of rows of LaneState.counter, SHOT to STALE.
 # Entries of `progress`: the next shot in the queue, the number of failed shots so far, the number of lanes that hold a
 # shot, and the row of LaneState.posterior that holds the present posteriors.
 CURSOR, FAILED, LIVE, SIDE = range(4)
@@ -43,6 +44,9 @@ class Checks(NamedTuple):
     observable_bits: IntArray
     tilt: NDArray[np.float32]  # [V] factors near 1 of the first messages, which break ties
     degree: NDArray[np.float32]  # [V] number of checks of every bit
+    bit_ptr: IntArray  # [V+1]; for pools, like the next two fields
+    check_of_bit: NDArray[np.int32]  # [E] bit by bit
+    flips: NDArray[np.uint64]  # [V] the observables that every bit flips, or a key of them if there are more than 64
 
 
 class Strategy(NamedTuple):
@@ -61,6 +65,9 @@ class Strategy(NamedTuple):
     low: float
     high: float
     seed: int
+    pools: bool
+    patience: int
+    budget: int
 
 
 class LaneState(NamedTuple):
@@ -74,7 +81,7 @@ class LaneState(NamedTuple):
     decided: NDArray[np.uint32]  # [V] set for a negative posterior
     best: NDArray[np.uint32]  # [V] the lightest errors found so far that meet the syndrome
     best_weight: FloatArray  # [LANES]
-    counter: IntArray  # [NUM_COUNTERS, LANES] SHOT to SOLUTIONS; SHOT is -1 for an empty lane
+    counter: IntArray  # [NUM_COUNTERS, LANES] SHOT to STALE; SHOT is -1 for an empty lane
     scale: NDArray[np.float32]  # [LANES] factor of the answers of checks
     keep: NDArray[np.float32]  # [LANES] 0 in the first sweep of a leg without old messages, otherwise 1
     work: NDArray[np.float32]  # [longest check LANES] the messages of one check
@@ -82,6 +89,15 @@ class LaneState(NamedTuple):
     unmet: NDArray[np.float32]  # [V] share of the checks of a bit that are not met in one lane; for networks
     # [P, H+1, F+2] weights of the networks that choose memories; network n % P serves shot n. P is 0 without networks.
     weights: NDArray[np.float32]
+    # Scratch of `pool_kernels`, which describes these fields; the clusters kept are those of every lane.
+    changed: NDArray[np.int32]  # [V]
+    cluster: NDArray[np.int32]  # [V]
+    change: FloatArray  # [V]
+    flipped: NDArray[np.uint64]  # [V]
+    parent: NDArray[np.int32]  # [M]
+    kept_size: NDArray[np.int32]  # [LANES, KEPT] 0 for an empty place
+    kept_key: NDArray[np.uint64]  # [LANES, KEPT]
+    kept_bits: NDArray[np.int32]  # [LANES, KEPT, LONGEST]
 
 
 class ShotQueue(NamedTuple):
@@ -101,6 +117,7 @@ class ShotAnswers(NamedTuple):
     converged: NDArray[np.bool_]  # [N]
     iterations: NDArray[np.int32]  # [N]
     weight: FloatArray  # [N]
+    gap: FloatArray  # [N], or [0] without pools
     # [B] shots that have failed since the last call; B is at least LANES, or 0 if failed shots are not wanted
     failed_shot: IntArray
     failed_posterior: NDArray[np.float32]  # [B, V]
@@ -144,7 +161,7 @@ def run_lanes(checks, strategy, state, queue, answers, progress, sweeps):
             if (live >> np.uint32(lane)) & _ONE:
                 has_met = ((met >> np.uint32(lane)) & _ONE) > 0
                 limit = strategy.first_iterations if counter[LEG, lane] == 0 else strategy.leg_iterations
-                over = has_met or counter[ITERATION, lane] >= limit
+                over = has_met or counter[ITERATION, lane] >= limit or counter[TOTAL, lane] >= strategy.budget
                 if over and not _next_leg(checks, strategy, state, progress, lane, has_met):
                     _give(checks, state, answers, progress, lane)
                     _begin_shot(checks, strategy, state, queue, answers, progress, lane)
@@ -230,7 +247,11 @@ def _next_leg(checks, strategy, state, progress, lane, has_met):
     """Keep the errors that a leg has found if they are the best, and start another leg; False if the shot is done."""
     counter, ratio, memory = state.counter, state.ratio, state.memory
     bit = np.uint32(_ONE << np.uint32(lane))
-    if has_met or counter[SOLUTIONS, lane] == 0:
+    counter[STALE, lane] += has_met
+    if has_met and strategy.pools and counter[SOLUTIONS, lane] > 0:
+        if pool_solution(checks, state, lane):
+            counter[STALE, lane] = 0
+    elif has_met or counter[SOLUTIONS, lane] == 0:
         weight = 0.0
         for v in range(len(state.decided)):
             if get(state.decided, v) & bit:
@@ -242,6 +263,8 @@ def _next_leg(checks, strategy, state, progress, lane, has_met):
     counter[SOLUTIONS, lane] += has_met
     enough = 1 if strategy.trust_first and counter[LEG, lane] == 0 else strategy.solutions
     if counter[SOLUTIONS, lane] >= enough or counter[LEG, lane] >= strategy.legs:
+        return False
+    if counter[TOTAL, lane] >= strategy.budget or counter[STALE, lane] > strategy.patience:
         return False
     counter[LEG, lane] += 1
     counter[ITERATION, lane] = 0
@@ -320,6 +343,7 @@ def _begin_shot(checks, strategy, state, queue, answers, progress, lane):
         for k in range(len(counter)):
             counter[k, lane] = 0
         counter[SHOT, lane] = queue.first + own
+        state.kept_size[lane, :] = 0
         before, after = state.posterior[progress[SIDE]], state.posterior[1 - progress[SIDE]]
         for v in range(num_bits):
             n = v * LANES + lane
@@ -358,6 +382,8 @@ def _give(checks, state, answers, progress, lane):
     answers.converged[shot] = counter[SOLUTIONS, lane] > 0
     answers.iterations[shot] = counter[TOTAL, lane]
     answers.weight[shot] = state.best_weight[lane]
+    if len(answers.gap):
+        answers.gap[shot] = gap_of(state, lane)
     if counter[SOLUTIONS, lane] == 0 and len(answers.failed_shot):
         posterior = state.posterior[progress[SIDE]]
         answers.failed_shot[progress[FAILED]] = shot

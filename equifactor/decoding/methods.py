@@ -22,6 +22,7 @@ from equifactor.decoding.learned_memory import FEATURES, MemoryNetwork
 Rule = Literal["min-sum", "sum-product"]
 Schedule = Literal["parallel", "serial"]
 Osd = Literal["none", "0", "cs"]
+_NEVER = 2**62  # A limit that no shot reaches.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +50,18 @@ class DecodingMethod:
     )
     osd_order: int = option(10, "number of columns among which cs tries all pairs", low=0, high=1000)
     seed: int = option(0, "seed of the memories", low=0)
+    link: bool = option(
+        False, "whether a code whose detectors have two sides, X and Z, is decoded as parts of its errors"
+    )
 
     def __post_init__(self) -> None:
         check_options(self)
         if self.low > self.high:
             raise OptionError(f"{self.name}: low is {self.low} and high is {self.high}. low must be at most high.")
+
+    def limits_of_shots(self) -> tuple[int, int]:
+        """Return the largest number of solutions without progress, and of iterations of a shot."""
+        return _NEVER, _NEVER
 
     def weights_of_networks(self) -> NDArray[np.float32]:
         """Return the weights [P, H+1, F+2] of networks that choose memories; P is 0 if memories are drawn at random."""
@@ -97,6 +105,23 @@ class RelayDecoding(DecodingMethod):
     )
     legs: int = option(300, "largest number of further legs, each with memories drawn at random", low=0)
     solutions: int = option(5, "legs that must meet the syndrome before the lightest of them is taken", low=1)
+    link: bool = option(
+        True, "whether a code whose detectors have two sides, X and Z, is decoded as parts of its errors"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledDecoding(RelayDecoding):
+    """Relay whose solutions are put together: where they differ, each cluster of errors is chosen by itself."""
+
+    name = "pooled"
+    solutions: int = option(20, "largest number of legs that meet the syndrome, whose errors are put together", low=1)
+    patience: int = option(6, "solutions in a row that may bring no lighter errors before the shot is done", low=1)
+    budget: int = option(100_000, "largest number of iterations of a shot, over all legs", low=1)
+
+    def limits_of_shots(self) -> tuple[int, int]:
+        """Return the largest number of solutions without progress, and of iterations of a shot."""
+        return self.patience, self.budget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +167,9 @@ class OptimalDecoding(RelayDecoding):
     """The likeliest errors, proven if time allows: relay and ordered statistics first, then branch and bound."""
 
     name = "optimal"
+    link: bool = option(
+        False, "whether a code whose detectors have two sides, X and Z, is decoded as parts of its errors"
+    )
     schedule: Schedule = option(
         "serial", "all checks at once (parallel), or one after the other (serial), which needs fewer iterations"
     )
@@ -160,6 +188,7 @@ METHODS: dict[str, type[DecodingMethod]] = {
         SumProductDecoding,
         MemoryDecoding,
         RelayDecoding,
+        PooledDecoding,
         LearnedMemoryDecoding,
         BpOsdDecoding,
         OptimalDecoding,

@@ -15,7 +15,8 @@ import numpy as np
 
 from equifactor.base.clock import NotCompiledError
 from equifactor.decoding.lane_engine import LaneEngine, tilts
-from equifactor.decoding.methods import DecodingMethod
+from equifactor.decoding.methods import DecodingMethod, PooledDecoding
+from equifactor.decoding.plain_pools import SolutionPools
 from equifactor.decoding.shot_store import no_time_to_finish
 from equifactor.kernels import readiness
 
@@ -156,6 +157,9 @@ class ShotLanes:
         self.message = np.zeros((edges, 0), np.float32)
         self.syndrome = np.zeros((checks, 0), bool)
         self.best = np.zeros((bits, 0), bool)
+        self.stale = none
+        self.pools = SolutionPools(code.problem) if isinstance(method, PooledDecoding) else None
+        self.patience, self.budget = method.limits_of_shots()
 
     def run(self, clock: Clock) -> Iterator[int]:
         """Decode all shots, and yield the number of finished shots after every sweep."""
@@ -193,6 +197,7 @@ class ShotLanes:
         self._answer(shots[trivial], decided[:, trivial], weight[trivial], zero[trivial], trivial[trivial])
         new: dict[str, np.ndarray] = {
             "shot": shots, "leg": zero, "iteration": zero, "total": zero, "solutions": zero, "best_weight": weight,
+            "stale": zero,
             "ratio": ratio, "before": ratio * self.code.tilt, "prior": ratio, "best": decided, "syndrome": syndrome,
             "memory": np.full(ratio.shape, self.method.memory, np.float32),
             "message": np.zeros((len(self.code.bit_of_edge), count), np.float32),
@@ -223,26 +228,46 @@ class ShotLanes:
         m = self.method
         decided = np.signbit(self.before)
         met = (self.code.parities(decided) == self.syndrome).all(axis=0)
-        over = np.flatnonzero(met | (self.iteration >= np.where(self.leg == 0, m.iterations, m.leg_iterations)))
+        limit = np.where(self.leg == 0, m.iterations, m.leg_iterations)
+        over = np.flatnonzero(met | (self.iteration >= limit) | (self.total >= self.budget))
         if not len(over):
             return
         met, decided = met[over], decided[:, over]
         weight = self._added(np.where(decided, self.ratio[:, over], np.float32(0.0)))
         first = self.solutions[over] == 0
-        better = first | (met & (weight < self.best_weight[over]))
+        better = first | (met & (weight < self.best_weight[over]) & (self.pools is None))
+        self.stale[over] += met
+        for n in np.flatnonzero(met & ~first) if self.pools is not None else ():
+            self._pool(over[n], decided[:, n])
         self.best_weight[over[better]] = weight[better]
         self.best[:, over[better]] = decided[:, better]
         self.solutions[over] += met
         enough = np.where(m.trust_first & (self.leg[over] == 0), 1, m.solutions)
         done = (self.solutions[over] >= enough) | (self.leg[over] >= m.legs)
+        done |= (self.total[over] >= self.budget) | (self.stale[over] > self.patience)
         self._next_leg(over[~done], met[~done])
         over = over[done]
         if len(over):
+            for n in over if self.pools is not None else ():
+                best, ratio = self.best[self.code.place, n], self.ratio[self.code.place, n]
+                self.store.gap[self.shot[n]] = self.pools.gap(int(self.shot[n]), best, ratio)  # type: ignore[union-attr]
             self._answer(
                 self.shot[over], self.best[:, over], self.best_weight[over], self.total[over], self.solutions[over] > 0
             )
             for name in _COLUMNS:
                 setattr(self, name, np.delete(getattr(self, name), over, axis=-1))
+
+    def _pool(self, lane: int, decided: BoolArray) -> None:
+        """Put a solution and the best errors of a lane together."""
+        assert self.pools is not None
+        place = self.code.place
+        best = self.best[place, lane]
+        improved, changes = self.pools.pool(int(self.shot[lane]), best, decided[place], self.ratio[place, lane])
+        self.best[place, lane] = best
+        for change in changes:
+            self.best_weight[lane] += change
+        if improved:
+            self.stale[lane] = 0
 
     def _next_leg(self, lanes: IntArray, met: BoolArray) -> None:
         """Draw new memories for some lanes."""
@@ -283,7 +308,7 @@ class ShotLanes:
 # The arrays of `ShotLanes` with one column per lane.
 _COLUMNS = (
     "shot", "leg", "iteration", "total", "solutions", "best_weight", "ratio", "memory", "before", "prior", "message",
-    "syndrome", "best",
+    "syndrome", "best", "stale",
 )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ class DecodingProblem:
     observable_bits: IntArray
     certain_syndrome: BoolArray  # [D] the detectors flipped by the merged errors that are known to have happened
     certain_flips: BoolArray  # [L] the observables flipped by these errors
+    num_links: int = 0  # the first checks are links, and the last bits are as many parts: see `linked_parts`
 
     @classmethod
     def of(cls, model: ErrorModel, *, merge: bool = True) -> DecodingProblem:
@@ -74,12 +75,21 @@ class DecodingProblem:
     @property
     def num_checks(self) -> int:
         """M, the number of checks."""
-        return len(self.detector_of_check)
+        return self.num_links + len(self.detector_of_check)
 
     @property
     def degrees(self) -> NDArray[np.float32]:
         """[V] the number of checks of every bit."""
         return np.bincount(self.bit_of_edge, minlength=self.num_bits).astype(np.float32)
+
+    def flip_keys(self) -> NDArray[np.uint64]:
+        """Return [V] a word for the observables that every bit flips: a bit for each, or a random word if over 64."""
+        count = self.model.num_observables
+        own = np.uint64(1) << np.arange(64, dtype=np.uint64)
+        words = own if count <= len(own) else np.random.default_rng(2).integers(1, 2**64, count, np.uint64)
+        keys = np.zeros(self.num_bits, np.uint64)
+        np.bitwise_xor.at(keys, self.observable_bits, words[row_of(self.observable_ptr)])
+        return keys
 
     def syndromes(self, shots: BoolArray) -> tuple[NDArray[np.uint8], BoolArray]:
         """Return the syndromes of shots [C, D], packed [C, ceil(M/8)], and [C] whether bits can explain the shot.
@@ -89,13 +99,15 @@ class DecodingProblem:
         left = shots ^ self.certain_syndrome
         unseen = np.ones(self.model.num_detectors, bool)
         unseen[self.detector_of_check] = False
-        packed = np.packbits(left[:, self.detector_of_check], axis=1, bitorder="little")
+        met = np.zeros((len(left), self.num_links), bool)
+        packed = np.packbits(np.hstack((met, left[:, self.detector_of_check])), axis=1, bitorder="little")
         return packed, np.asarray(~left[:, unseen].any(axis=1))
 
     def corrections(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the likeliest errors of the model [C, num_errors] that make up packed bits [C, ceil(V/8)]."""
         found = np.tile(self.errors_without_bits, (len(packed), 1))
-        found[:, self.error_of_bit] ^= np.unpackbits(packed, axis=1, bitorder="little", count=self.num_bits)
+        count = len(self.error_of_bit)
+        found[:, self.error_of_bit] ^= np.unpackbits(packed, axis=1, bitorder="little", count=count)
         return found
 
 

@@ -37,7 +37,12 @@ class ShotStore:
     """N shots and their answers. Engines read `chunks` and fill the arrays."""
 
     def __init__(
-        self, problem: DecodingProblem, source: Callable[[int, int], BoolArray], count: int, keep: bool
+        self,
+        problem: DecodingProblem,
+        source: Callable[[int, int], BoolArray],
+        count: int,
+        keep: bool,
+        has_gap: bool = False,
     ) -> None:
         self.problem, self.source, self.count, self.keep = problem, source, count, keep
         self.ratios: NDArray[np.float32] | None = None  # [N, V] if every shot has its own log ratios
@@ -50,6 +55,7 @@ class ShotStore:
         self.undecided = np.zeros(count, bool)  # [N] shots that had begun and were not finished in time
         self.explicable = np.ones(count, bool)
         self.proven: BoolArray | None = None
+        self.gap = np.full(count if has_gap else 0, np.inf)  # [N] for methods that state it
 
     def chunks(self) -> Iterator[tuple[int, NDArray[np.uint8], NDArray[np.float32], bool]]:
         """Yield the first shot, syndromes [C, ceil(M/8)], log ratios [C, V] or [1, V], and whether more follow."""
@@ -81,6 +87,7 @@ class ShotStore:
             "undecided",
             "explicable",
             "proven",
+            "gap",
         ):
             whole = getattr(self, name)
             setattr(own, name, None if whole is None else whole[first:last])

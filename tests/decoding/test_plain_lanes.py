@@ -18,7 +18,8 @@ from equifactor.kernels import readiness
 CLAIMED = (
     "relay", "min-sum", "memory", "min-sum(scale=0)", "min-sum(scale=0.7, legs=3)", "memory(memory=-0.3, iterations=1)",
     "relay(legs=7, restart=false, solutions=3)", "relay(legs=30, trust_first=true, seed=4, low=-1, high=0.9)",
-    "relay(legs=20, leg_iterations=3, iterations=2)",
+    "relay(legs=20, leg_iterations=3, iterations=2)", "pooled", "pooled(legs=40, patience=2, solutions=9, high=0.9)",
+    "pooled(budget=70, patience=1)",
 )  # fmt: skip
 
 
@@ -30,17 +31,28 @@ def random_model(seed: int) -> ErrorModel:
     return ErrorModel.of_matrices(H, rng.uniform(0.01, 0.6, 40) ** 2, rng.random((2, 40)) < 0.3)
 
 
+def random_sides(seed: int) -> ErrorModel:
+    """Detectors of two sides: errors of either side, and of both."""
+    rng = np.random.default_rng(seed)
+    X, Z = rng.random((6, 12)) < 0.3, rng.random((6, 12)) < 0.3
+    both = [np.append(X[:, a], Z[:, b]) for a in range(12) for b in range(12)]
+    one = [*(np.append(x, Z[:, 0] & False) for x in X.T), *(np.append(X[:, 0] & False, z) for z in Z.T)]
+    H = np.array([*one, *both]).T
+    return ErrorModel.of_matrices(H, rng.uniform(0.001, 0.02, H.shape[1]), rng.random((2, H.shape[1])) < 0.3)
+
+
 MODELS = {
     "surface": lambda: ef.decoding.surface_code(5, 0.08),
     "bb72": lambda: ef.decoding.bicycle_code("bb72", 0.05),
     "random": lambda: random_model(1),
     "other": lambda: random_model(2),
+    "linked": lambda: random_sides(3),
     "empty": lambda: ErrorModel.of_matrices(np.zeros((2, 0), int), 0.1),
 }
 
 
 def assert_same(found: DecodingResult, wanted: DecodingResult) -> None:
-    for name in ("corrections", "flips", "converged", "iterations", "weight", "decoded"):
+    for name in ("corrections", "flips", "converged", "iterations", "weight", "decoded", "gap"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
 
 
@@ -64,6 +76,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_answers_are_those_of_the_kernels(name: str, method: str) -> None:
     model = MODELS[name]()
     plain, kernels = both(model, method)
+    assert (plain.problem.num_links > 0) == (name == "linked" and plain.method.link)
     shots = ShotSampler(model, 3).sample(0, 40 if name == "other" else 150)[0]
     assert_same(plain.decode(shots, corrections=True), kernels.decode(shots, corrections=True))
 
