@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
     from equifactor.decoding import ErrorModel
 
-_SUMS = ("shots", "errors", "bit_errors", "converged", "iterations", "proven", "seconds")
+_RARELY = 0.5  # A decoder that explains a smaller share of the shots rarely converges. Chosen by hand.
+_MISSED, _FEW = (
+    0.3,
+    10,
+)  # The share of wrong shots with likelier true errors that is worth a sentence, of so many at least.
+_SUMS = ("missed", "shots", "errors", "bit_errors", "converged", "iterations", "proven", "seconds")
 
 
 @dataclass(frozen=True)
@@ -130,10 +135,14 @@ def _decided(
 
 def _added(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Return the sums of the counts of two runs."""
+    from equifactor.decoding.iteration_spread import added_counts
+
     row = dict(new)
     for name in _SUMS:
         if row.get(name) is not None and old.get(name) is not None:
             row[name] += old[name]
+    if row.get("iteration_counts") is not None:
+        row["iteration_counts"] = added_counts(row["iteration_counts"], old.get("iteration_counts", []))
     if row.get("gaps") and old.get("gaps"):
         sums = {name: zip(row["gaps"][name], old["gaps"][name], strict=True) for name in ("shots", "errors")}
         row["gaps"] = {name: [a + b for a, b in pairs] for name, pairs in sums.items()}
@@ -148,6 +157,7 @@ def _count_shots(
     import numpy as np
 
     from equifactor.decoding import Decoder
+    from equifactor.decoding.iteration_spread import counts_by_iterations
     from equifactor.decoding.post_selection import counts_by_gap
 
     decoder = Decoder(model, method=asked.method or "relay")
@@ -159,7 +169,8 @@ def _count_shots(
     if result.gap is not None and found.wrong is not None:
         gaps = counts_by_gap(result.gap[decided], found.wrong[decided])
     return {
-        "gaps": gaps,
+        "gaps": gaps, "iteration_counts": counts_by_iterations(result.iterations[decided]),
+        "missed": found.missed,
         "method": result.method, "shots": found.shots, "errors": found.errors, "seconds": result.seconds,
         "converged": int(result.converged.sum()), "iterations": int(result.iterations.sum()),
         "proven": None if result.proven is None else int(result.proven.sum()), "interrupted": result.interrupted,
@@ -197,6 +208,7 @@ def _count_words(
 def _text(row: dict[str, Any]) -> str:
     """Return the lines that are printed."""
     from equifactor.decoding.error_sampling import counted_text
+    from equifactor.decoding.iteration_spread import spread_of_counts, spread_text
     from equifactor.decoding.post_selection import curve_of_counts
 
     done, one = row["shots"], "word" if "n" in row else "shot"
@@ -213,11 +225,37 @@ def _text(row: dict[str, Any]) -> str:
     decided = max(1, done - undecided)
     speed = f"{(done - undecided) / row['seconds']:.4g} {one}s/s, " if row["seconds"] else ""
     proven = "" if row["proven"] is None else f", {row['proven'] / decided:.2%} proven"
+    ms = 1e3 * row["seconds"] / decided
+    counts = row.get("iteration_counts") or []
+    mean = row["iterations"] / decided
+    if sum(counts) == decided:
+        spread = spread_text(mean, spread_of_counts(counts), ms, one)
+    else:
+        spread = f"{mean:.4g} iterations per {one}, {ms:.3g} ms per {one}"
+    advice = "".join(f"\n{sentence}" for sentence in _advice(row, decided))
     curve = f"\n{curve_of_counts(row['gaps'])}" if row.get("gaps") else ""
     return (
-        f"{first} by {row['method']}\n{speed}{row['iterations'] / decided:.4g} iterations per {one}, "
-        f"{row['converged'] / decided:.2%} converged{proven}{curve}"
+        f"{first} by {row['method']}\n{speed}{row['converged'] / decided:.2%} converged{proven}, "
+        f"{spread}{curve}{advice}"
     )
+
+
+def _advice(row: dict[str, Any], decided: int) -> list[str]:
+    """Return sentences for a decoder that does not suit the code."""
+    found, one = [], "word" if "n" in row else "shot"
+    if row["converged"] < _RARELY * decided:
+        found.append(
+            f"The decoder explains only {row['converged'] / decided:.0%} of the {one}s. Try --method pooled or bp-osd, "
+            "which explain more."
+        )
+    missed = row.get("missed")
+    if missed is not None and missed >= _MISSED * max(row["errors"], 1) and row["errors"] >= _FEW:
+        found.append(
+            f"In {missed} of {row['errors']} wrong shots the true errors are likelier than those found: a better "
+            "decoder finds them. With this one the rate may not fall with the distance of the code. Try --method "
+            "pooled or more solutions."
+        )
+    return found
 
 
 def _read_row(path: str, asked: SampleRequest) -> dict[str, Any]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray
 
 _MOST_FLIPS = 2**34  # Bytes for the true flips of the shots of one call, one per shot and observable. Chosen by hand.
+_SAME = 1e-5  # Weights that differ by less than this share are equal: the engines add log ratios in single precision.
 _ARGUMENTS = ("priors", "observables", "method", "basis", "device")
 
 
@@ -118,6 +119,7 @@ class Decoder:
         self.problem = DecodingProblem.of(self.model)
         if self.method.link:
             self.problem = linked(self.problem)
+        _check_osd(self.method, self.problem)
         self.engine = engine_of(device, self.problem, self.method)
 
     @classmethod
@@ -206,17 +208,22 @@ class Decoder:
         whole("shots", shots, 1, most, "Measure more shots in several calls with `first`.")
         whole("first", first, 0)
         sampler = ShotSampler(self.model, seed)
+        # As in `DecodingResult.weight`, errors that are certain or flip no detector do not count.
+        sampler.ratio[(np.diff(sampler.model.detector_ptr) == 0) | (sampler.model.priors == 1.0)] = 0.0
         truth = np.zeros((shots, self.model.num_observables), bool)
+        weight = np.zeros(shots)
 
         def source(begin: int, end: int) -> BoolArray:
-            detectors, truth[begin:end] = sampler.sample(first + begin, first + end)
+            detectors, truth[begin:end], weight[begin:end] = sampler.sample_weighed(first + begin, first + end)
             return detectors
 
         store = ShotStore(self.problem, source, shots, keep=False, has_gap=self._has_gap)
         result = answered(self.engine, store, time_limit, progress, str(self.method))
         wrong = result.errors(truth) & result.decoded
         counted = int((result.decoded | result.undecided).sum())
-        return LogicalErrorRate(counted, int(wrong.sum()), result, wrong | result.undecided)
+        missed = wrong & ~(result.weight <= weight + _SAME * np.maximum(1.0, np.abs(weight)))
+        missed |= wrong & ~result.converged
+        return LogicalErrorRate(counted, int(wrong.sum()), result, wrong | result.undecided, int(missed.sum()))
 
 
 def answered(
@@ -250,6 +257,17 @@ def answered(
         None if store.proven is None else store.proven & explained, seconds, method,
         np.where(explained, store.gap, 0.0) if len(store.gap) else None,
     )  # fmt: skip
+
+
+def _check_osd(method: DecodingMethod, problem: DecodingProblem) -> None:
+    """Raise `OptionError` if ordered statistics are asked to try pairs among more columns than are free."""
+    if method.osd != "cs" or method.osd_order == type(method).osd_order:
+        return  # The default means 10 columns, or all if there are fewer.
+    if method.osd_order > problem.num_bits - problem.num_checks and method.osd_order > (free := problem.num_free()):
+        raise OptionError(
+            f"osd_order is {method.osd_order}, and the code has {free} columns that are free: {problem.num_bits} "
+            f"columns, less the rank of its checks. Use at most osd_order={free}."
+        )
 
 
 def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> DecodingEngine:

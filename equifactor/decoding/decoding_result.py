@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.decoding.given_arrays import read_array
+from equifactor.decoding.iteration_spread import spread_of_shots, spread_text
 from equifactor.decoding.post_selection import PostSelection
 
 if TYPE_CHECKING:
@@ -70,7 +71,10 @@ class DecodingResult:
         proven = "" if self.proven is None else f", {self.proven.sum() / max(done, 1):.2%} proven"
         undecided = f", {self.undecided.sum()} undecided" if self.undecided.any() else ""
         shares = f"{share:.2%} converged{proven}"
-        return f"{done} of {len(self)} shots{undecided}, {shares}, {speed:.4g} shots/s by {self.method}"
+        seen = self.iterations[self.decoded]
+        ms = 1e3 * self.seconds / max(done, 1)
+        spread = spread_text(float(seen.mean()) if done else 0.0, spread_of_shots(seen), ms, "shot")
+        return f"{done} of {len(self)} shots{undecided}, {shares}, {speed:.4g} shots/s by {self.method}; {spread}"
 
     def errors(self, flips: BoolArray) -> BoolArray:
         """Return [N] whether the flips found differ from the true flips [N, L] in any observable."""

@@ -98,12 +98,15 @@ class LogicalErrorRate:
         errors: the number of shots that were decoded wrongly.
         result: the answers.
         wrong: [N] which of the shots of the answers were decoded wrongly, undecided ones included.
+        missed: the number of wrong shots whose true errors are likelier than the errors found. A better decoder would
+            decode them rightly. In the other wrong shots the errors found are likelier than the true ones.
     """
 
     shots: int
     errors: int
     result: DecodingResult
     wrong: BoolArray | None = None
+    missed: int | None = None
 
     @property
     def post_selection(self) -> PostSelection:

@@ -82,6 +82,17 @@ class DecodingProblem:
         """[V] the number of checks of every bit."""
         return np.bincount(self.bit_of_edge, minlength=self.num_bits).astype(np.float32)
 
+    def num_free(self) -> int:
+        """Return the number of bits less the rank of the checks."""
+        pivots: dict[int, int] = {}  # rows as whole numbers, by their highest bits
+        for begin, end in zip(self.check_ptr[:-1].tolist(), self.check_ptr[1:].tolist(), strict=True):
+            row = sum(1 << bit for bit in self.bit_of_edge[begin:end].tolist())
+            while row and (place := row.bit_length()) in pivots:
+                row ^= pivots[place]
+            if row:
+                pivots[row.bit_length()] = row
+        return self.num_bits - len(pivots)
+
     def flip_keys(self) -> NDArray[np.uint64]:
         """Return [V] a word for the observables that every bit flips: a bit for each, or a random word if over 64."""
         count = self.model.num_observables

@@ -12,7 +12,21 @@ from typer.testing import CliRunner
 
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.cli.app import app
-from equifactor.decoding import Decoder, ErrorModel, PostSelection, ShotSampler, linked_parts, surface_code
+from equifactor.decoding import (
+    Decoder,
+    ErrorModel,
+    PostSelection,
+    ShotSampler,
+    bicycle_code,
+    linked_parts,
+    surface_code,
+)
+from equifactor.decoding.iteration_spread import (
+    added_counts,
+    counts_by_iterations,
+    spread_of_counts,
+    spread_of_shots,
+)
 from equifactor.decoding.linked_parts import linked, sides_of
 from equifactor.decoding.post_selection import counts_by_gap, curve_of_counts
 from equifactor.decoding.problem import DecodingProblem
@@ -198,3 +212,42 @@ def test_the_command_writes_curves_and_gaps(tmp_path: Path) -> None:
     decode = ["decode", "bb72", str(shots), "--prior", "0.05", "-o", str(tmp_path / "flips.01"), "--gaps", str(gaps)]
     assert run(app, [*decode, "--method", "pooled"]).exit_code == 0
     assert len(gaps.read_text().split()) == 3
+
+
+def test_reports_hold_quantiles_and_advice() -> None:
+    run = CliRunner().invoke
+    sample = ["decode", "bb72", "--prior", "0.06", "--sample", "300", "--method"]
+    done = run(app, [*sample, "min-sum(iterations=2)"])
+    assert "The decoder explains only" in done.output
+    assert "In " in done.output
+    assert "the true errors are likelier than those found" in done.output
+    done = run(app, [*sample, "pooled"])
+    assert "iterations per shot (p50 " in done.output
+    assert "p99.9 " in done.output
+    assert "likelier than those found" not in done.output
+    found = Decoder(bicycle_code("bb72", 0.06), "relay").logical_error_rate(300)
+    assert "ms per shot (p50 " in str(found.result)
+
+
+def test_counts_of_iterations_give_the_quantiles() -> None:
+    iterations = np.random.default_rng(1).geometric(0.01, 5000)
+    counts = added_counts(counts_by_iterations(iterations[:2000]), counts_by_iterations(iterations[2000:]))
+    found, wanted = spread_of_counts(counts), spread_of_shots(iterations)
+    for name, value in wanted.items():
+        assert found[name] == pytest.approx(value, rel=0.03)
+    assert set(spread_of_shots(iterations[:0]).values()) == {0.0}
+
+
+def test_missed_shots_are_those_with_likelier_true_errors() -> None:
+    model = ErrorModel.of_matrices([[1, 1, 0]], [0.1, 0.01, 1.0], [[1, 0, 1]])  # The third error is certain.
+    found = Decoder(model, "min-sum").logical_error_rate(20000, seed=1)
+    assert found.errors > 0  # The second error has happened, and the first one explains the shot.
+    assert found.missed == 0
+
+
+def test_an_osd_order_larger_than_the_code_allows_is_an_error() -> None:
+    H = [[1, 1, 0, 0, 1], [0, 1, 1, 0, 1], [1, 0, 1, 1, 1]]
+    with pytest.raises(OptionError, match="Use at most osd_order=2"):
+        Decoder(H, 0.1, method="bp-osd(osd_order=3)")
+    Decoder(H, 0.1, method="bp-osd(osd_order=2)")
+    Decoder(H, 0.1, method="bp-osd")
