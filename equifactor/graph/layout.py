@@ -95,28 +95,30 @@ def kinds_of(flat: FlatGraph[np.ndarray]) -> KindArrays | None:
 
 def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
     """Return the layout by array operations per table shape, without a loop over factors."""
-    slots, arity, sizes, order = [], [], [], []
+    slots, arity, sizes, blocks = [], [], [], []
     for group in flat.groups:
         edges = [np.arange(e.start, e.stop) for e in group.edges]
         if edges:
             slots.append(np.stack(edges, axis=1).ravel())
         arity.append(np.full(group.num_factors, len(group.shape)))
         sizes.append(np.full(group.num_factors, int(np.prod(group.shape, dtype=np.int64))))
-        order.append(group.factors)
+        blocks.append(group.factors)
     for other in flat.structured:
         slots.append(np.arange(other.edges.start, other.edges.stop))
         arity.append(np.diff(other.edge_ptr))
         sizes.append(np.diff(other.value_ptr))
-        order.append(other.factors)
+        blocks.append(other.factors)
     edge_of_slot = _join(slots)
     slot_ptr = ptr_of(_join(arity))
-    model_factor = _join(order)  # batch-wide factor number of each flat factor
+    model_factor = _join(blocks)  # batch-wide factor number of each flat factor
     factor_of_slot = np.repeat(np.arange(len(model_factor)), np.diff(slot_ptr))
     factor_of_edge = np.empty(flat.num_edges, np.int64)
     factor_of_edge[edge_of_slot] = factor_of_slot
     card = np.diff(flat.var_ptr)[flat.var_of_edge]
     edge_rows = np.stack([ptr_of(card)[:-1], flat.var_ptr[flat.var_of_edge], card], axis=1)
     slot_var = flat.var_of_edge[edge_of_slot]
+    order = np.empty(len(model_factor), np.int64)  # the inverse of `model_factor`, which sorting would find slowly
+    order[model_factor] = np.arange(len(model_factor))
     layout = Layout(
         factors=np.stack([slot_ptr, ptr_of(_join(sizes))], axis=1),
         slots=np.concatenate([edge_rows[edge_of_slot], slot_var[:, None]], axis=1),
@@ -129,7 +131,7 @@ def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
         graph_of_var=flat.graph_of_var,
         graph_of_factor=flat.graph_of_factor[model_factor],
         graph_of_edge_state=np.repeat(flat.graph_of_var[flat.var_of_edge], card),
-        order=np.argsort(model_factor),
+        order=order,
         first_pair_state=min(
             [g.slots[0].start for g in flat.groups if len(g.shape) > 1] + [g.states.start for g in flat.structured],
             default=flat.num_edge_states,

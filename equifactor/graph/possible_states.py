@@ -154,7 +154,9 @@ def _by_shape(s: Structure, factors: IntArray) -> Iterator[IntArray]:
     for arity in np.unique(s.arity[factors]).tolist():
         members = factors[s.arity[factors] == arity]
         shapes = s.card[s.scope_vars[s.scope_ptr[members][:, None] + np.arange(arity)]]
-        _, group = np.unique(shapes, axis=0, return_inverse=True)
+        group = np.zeros(len(members), np.int64)
+        if not (shapes == shapes[0]).all():  # Sorting rows is slow.
+            group = np.unique(shapes, axis=0, return_inverse=True)[1]
         order = np.argsort(group.ravel(), kind="stable")
         for same in np.split(members[order], np.flatnonzero(np.diff(group.ravel()[order])) + 1):
             part = max(1, _MOST_ENTRIES // int(s.table_ptr[same[0] + 1] - s.table_ptr[same[0]]))

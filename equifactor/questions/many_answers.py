@@ -53,6 +53,7 @@ def solve_sets(
     If exact inference on the graph without evidence fits the memory limit, the graph is summed out once. Then sixteen
     sets at a time cost only what their evidence changes. Otherwise every set is a graph of its own for the solver.
     """
+    clock = Clock(how.time_limit)
     method = how.method()
     asked = _numbers(graph, targets)
     sets = sets_of(evidence)
@@ -60,7 +61,6 @@ def solve_sets(
     if states is not None:
         _check_agreement(graph, states)
     answers = _Answers(graph, asked, len(sets), task)
-    clock = Clock(how.time_limit)
     with bar(progress, "evidence sets", how.time_limit) as report, clock.govern():
         context = SolveContext(clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, progress=report)
         with contextlib.suppress(NotCompiledError):  # The sets without an answer have the status of the time limit.

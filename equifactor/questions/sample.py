@@ -106,12 +106,13 @@ def sample(
 
 def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, context: SolveContext) -> Samples:
     """Return exact samples if a plan fits, otherwise states of chains if the method allows them."""
-    lowered = lower(graph).graph
-    if not isinstance(method, BlockSampling):
+    reduced = to_free_part(lower(graph).graph)
+    if reduced is None:
+        return _samples(graph, None, Status.ZERO_PROBABILITY, method)
+    # If the time is over, only the blocks say what is missing.
+    if isinstance(method, Exact) or (isinstance(method, Auto) and not context.clock.stopped):
         work = planning_work(_PLAN_SHARE * context.clock.left)
-        steps = plan(lowered, memory_limit=method.memory_limit, most_work=work, seed=context.seed, first=True)
-        if steps.impossible:
-            return _samples(graph, None, Status.ZERO_PROBABILITY, method)
+        steps = plan(reduced, memory_limit=method.memory_limit, most_work=work, seed=context.seed, first=True)
         fits = steps.fits(method.memory_limit)
         if fits and Budget(context.clock).worth_starting(steps.seconds(), _PLAN_SHARE):
             states = backward_draws(steps, n, context)
@@ -125,10 +126,7 @@ def _drawn(graph: FactorGraph, n: int, method: Auto | Exact | BlockSampling, con
         if isinstance(method, Exact):
             said = f"Elimination would take about {steps.seconds():.2g} s. Raise the time limit or use auto."
             return _samples(graph, None, context.clock.status or Status.TIME_LIMIT, method, said)
-        method = BlockSampling()
-    reduced = to_free_part(lowered)
-    if reduced is None:
-        return _samples(graph, None, Status.ZERO_PROBABILITY, method)
+    method = method if isinstance(method, BlockSampling) else BlockSampling()
     found = block_draws(reduced, n, method, context)
     return _samples(graph, found.states, found.status, method, found.message)
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 # The number of pairs of steps and changes of the gradient that are kept if memory allows. Halved or doubled: gap within
 # 15 %.
 _PAIRS = 20
-_LEAST_PAIRS = 5  # The number of pairs that are kept even if memory is short. Halved or doubled: gap within 20 %.
+PAIR_BYTES = 16.0  # Bytes of a pair for each number: a step and a change of the gradient in float64.
+LEAST_PAIRS = 5  # The number of pairs that are kept even if memory is short. Halved or doubled: gap within 20 %.
 _SUFFICIENT = 1e-4  # A step must lower the bound by this share of what its slope promises (Armijo's rule).
 _LONGEST = 5.0  # No shift and no log weight moves further than this in one step. Halved or doubled: gap within 15 %.
 # The descent has settled when it would need a step shorter than this share: about the root of the rounding error of
@@ -42,7 +43,8 @@ class Descent:
         self.settled = False
         self._point = np.zeros(len(bound.shift) + len(bound.weight))
         self._shift = shift
-        keep = int(np.clip(memory / (16.0 * max(len(self._point), 1)), _LEAST_PAIRS, _PAIRS))
+        keep = int(np.clip(memory / (PAIR_BYTES * max(len(self._point), 1)), LEAST_PAIRS, _PAIRS))
+        self.bytes = PAIR_BYTES * len(self._point) * keep  # of the pairs
         self._pairs = CurvaturePairs(keep)
         self._slope = np.zeros(0)
         self._reach = np.zeros(0)  # A diagonal guess of the inverse curvature: how far each number may go.

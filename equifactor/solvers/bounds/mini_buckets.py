@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _TOO_LARGE = f"A table has log entries beyond {LARGEST_LOG:g}, whose sums may overflow. Use smaller log entries."
 _FROM_BELOW = 0.2  # The estimate of ln Z lies at this share of the gap, the median of eight public models.
+_LOWER_MEMORY = 0.25  # The share of the memory for the lower bound, whose tables are smaller. Chosen by hand.
 _LOWER_SHARE = 0.3  # The share of the time for the lower bound. Halved or doubled: gap within 20 %.
 # Exact elimination is run if it should end within this share of the time. Halved or doubled: gap within 15 %.
 _EXACT_SHARE = 0.4
@@ -95,8 +96,9 @@ class WeightedMiniBuckets(GraphSolver):
 
         most_bits = math.inf if self.entries is None else math.log2(self.entries)
         memory, seed = self.memory_limit * GIB, context.seed
-        upper = UpperSide(reduced.graph, most_bits, self.iterations, seed, Budget(clock, memory=memory))
-        lower = LowerSide(reduced.graph, most_bits, self.iterations, upper.orders, seed, Budget(clock, memory=memory))
+        for_upper, for_lower = (Budget(clock, memory=s * memory) for s in (1.0 - _LOWER_MEMORY, _LOWER_MEMORY))
+        upper = UpperSide(reduced.graph, most_bits, self.iterations, seed, for_upper)
+        lower = LowerSide(reduced.graph, most_bits, self.iterations, upper.orders, seed, for_lower)
         above, below = upper.ladder, lower.ladder
         above.advance()
         lower.flat = upper.flat

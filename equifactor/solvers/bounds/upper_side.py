@@ -11,7 +11,7 @@ import numpy as np
 
 from equifactor.base.budget import Refusal, Seconds, planning_work
 from equifactor.kernels.pointers import place_in_row
-from equifactor.solvers.bounds.bound_descent import Descent
+from equifactor.solvers.bounds.bound_descent import LEAST_PAIRS, PAIR_BYTES, Descent
 from equifactor.solvers.bounds.bucket_partition import partition, sizes_of
 from equifactor.solvers.bounds.elimination_orders import PLANNING_SHARE, candidate_orders
 from equifactor.solvers.bounds.factor_layers import BITS_MORE, OrderedScopes, OutOfTime, cover
@@ -43,6 +43,7 @@ _PART = 10  # Iterations between two turns of the lower bound. Halved or doubled
 # The share of the time left for the iterations between two turns of the lower bound. Halved or doubled: gap within
 # 15 %.
 _PART_SHARE = 0.1
+_CONTEST = 2  # Orders that are compared at the second size, and kept until then. Chosen by hand.
 _ROUND = 120  # Iterations at each size, which bring most of the gain. Halved or doubled: gap within 20 %.
 _ENTRY_BYTES = 4  # Bytes of a cluster entry: its probability is a float32.
 _MESSAGE_BYTES = 20  # Bytes of a message entry: value and gradient in float64, entropy in float32.
@@ -57,6 +58,7 @@ class _Run(NamedTuple):
     scopes: OrderedScopes
     descent: Descent
     bits: float  # log2 of the entries that its clusters may have
+    bytes: float  # of its tables and messages, and of the pairs that the descent remembers
 
 
 class UpperSide:
@@ -90,6 +92,7 @@ class UpperSide:
         self.largest, self.layers = 0, 0
         self.description = "no bound from above"
         self.marginals = np.repeat(1.0 / s.card, s.card)
+        self._kept: list[_Run] = []  # The runs whose memory is in use.
         self.ladder = Ladder(self._steps(), budget)
 
     def _steps(self) -> Steps[float]:
@@ -104,15 +107,17 @@ class UpperSide:
             return
         yield Step(run=lambda: self._sweep_trees(clock.part(_TRIAL_SHARE)), required=True)
         tried = yield from self._trial(clock)
-        contest, most = 2, self._most_bits
+        contest, most = _CONTEST, self._most_bits
         while tried and tried[0].bits < most:
             more = min(tried[0].bits + max(BITS_MORE, self._one), most)
+            self._kept = tried = tried[:contest]
             larger = []
-            for run in tried[:contest]:
+            for run in tried:
                 next_run = self._begin((run.name, run.scopes), more, (_ROUND, _SIZE_SHARE / contest))
                 if next_run is not None:
-                    yield from self._iterate(next_run, _ROUND, clock)
                     larger.append(next_run)
+                    self._kept = [*tried, *larger]
+                    yield from self._iterate(next_run, _ROUND, clock)
             if not larger and contest == 1:
                 break
             # If there is not enough time for two, there may be enough for one.
@@ -120,7 +125,8 @@ class UpperSide:
             if larger and tried[0] not in larger:
                 most = 0.0  # Larger clusters gave a worse bound: there was not enough time for them.
             contest = 1
-        for run in tried[:1]:
+        self._kept = tried[:1]
+        for run in self._kept:
             self.settled = run.descent.settled
             while not run.descent.settled and not clock.stopped and self.iterations < self._most:
                 yield from self._iterate(run, _ROUND, clock)
@@ -149,9 +155,9 @@ class UpperSide:
                 run = self._begin((name, scopes), bits, least)
                 if run is not None:
                     yield from self._iterate(run, _TRIAL, clock.part(max(_TRIAL_SHARE, least[1])))
-                    tried.append(run)
+                    tried = self._kept = sorted([*tried, run], key=lambda run: run.descent.best)[:_CONTEST]
                     break
-        return sorted(tried, key=lambda run: run.descent.best)
+        return tried
 
     def _begin(self, along: tuple[str, OrderedScopes], bits: float, rounds: tuple[int, float]) -> _Run | None:
         """Return a bound with clusters of at most 2^bits entries along a named order; None if it is not worth starting.
@@ -176,12 +182,15 @@ class UpperSide:
         entries, messages = sizes_of(scopes, layers)
         clusters = sum(int(layer.variables.sum()) for layer in layers)
         work = work_of(entries, clusters) * count
-        if not budget.worth_starting(work, share, entries * _ENTRY_BYTES + messages * _MESSAGE_BYTES):
+        own, others = entries * _ENTRY_BYTES + messages * _MESSAGE_BYTES, sum(run.bytes for run in self._kept)
+        if not budget.worth_starting(work, share, own + others + LEAST_PAIRS * PAIR_BYTES * messages):
             return None
         part = partition(self._structure, scopes, layers, clock)
         total = None if self._total is None else self._total[np.argsort(scopes.place)]
         bound = WeightedBound(part, self._graph.log_phi, len(layers), total)
-        return _Run(name, scopes, Descent(bound, self._trees.shifts(scopes, part), budget.memory), bits)
+        # Half of the memory that is left stays free for the next run, whose clusters are larger.
+        descent = Descent(bound, self._trees.shifts(scopes, part), (budget.memory - own - others) / 2.0)
+        return _Run(name, scopes, descent, bits, own + descent.bytes)
 
     def _iterate(self, run: _Run, count: int, clock: Clock) -> Steps[float]:
         """Iterate in short parts, so that the lower bound gets its turns."""
