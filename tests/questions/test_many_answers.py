@@ -10,6 +10,7 @@ import pytest
 import equifactor as ef
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.generators import ising_grid
+from equifactor.graph.reading.state_rows import states_of_sets
 
 
 def weather() -> ef.FactorGraph:
@@ -203,3 +204,10 @@ def test_settings_are_keywords_or_text() -> None:
     np.testing.assert_array_equal(by_text.marginals.values, by_word.marginals.values)
     with pytest.raises(OptionError, match="Neither solve nor bp has an option dampin"):
         ef.solve(graph, "MAR", "bp", dampin=0.5)
+
+
+def test_states_of_many_sets_take_one_byte_each() -> None:
+    graph = ef.generators.ising_grid(2, 3, seed=0)
+    assert states_of_sets(graph.structure, [{0: 1}, {5: 0}]).dtype == np.int8
+    wide = ef.FactorGraph([300], [([0], np.ones(300))])
+    assert states_of_sets(wide.structure, [{0: 299}])[0, 0] == 299

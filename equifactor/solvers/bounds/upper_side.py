@@ -190,7 +190,8 @@ class UpperSide:
         bound = WeightedBound(part, self._graph.log_phi, len(layers), total)
         # Half of the memory that is left stays free for the next run, whose clusters are larger.
         descent = Descent(bound, self._trees.shifts(scopes, part), (budget.memory - own - others) / 2.0)
-        return _Run(name, scopes, descent, bits, own + descent.bytes)
+        run = _Run(name, scopes, descent, bits, own + descent.bytes)
+        return run if others + run.bytes <= budget.memory else None
 
     def _iterate(self, run: _Run, count: int, clock: Clock) -> Steps[float]:
         """Iterate in short parts, so that the lower bound gets its turns."""

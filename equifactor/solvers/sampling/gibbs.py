@@ -225,7 +225,7 @@ class SingleMoves:
         none, clock = np.zeros((len(self.rng), 0)), self.context.clock
         done = 0
         while done < sweeps and not clock.stopped and clock.seconds < until:
-            count = max(1, min(self._draws_per_call(1), sweeps - done))
+            count = max(1, min(self._draws_per_call(1, until - clock.seconds), sweeps - done))
             self._sweep(count, 0, none, none)
             done += count
             if note:
@@ -254,7 +254,11 @@ class SingleMoves:
         )  # fmt: skip
         self._cost = (Clock.now() - start) / sweeps
 
-    def _draws_per_call(self, thin: int) -> int:
-        """Return how many draws, `thin` sweeps apart, one call of the kernel should make; 0 if a draw takes longer."""
-        wanted = int(CALL_SECONDS / max(self._cost * thin, 1e-9)) if self._cost else 0
+    def _draws_per_call(self, thin: int, seconds: float = CALL_SECONDS) -> int:
+        """Return how many draws, `thin` sweeps apart, one call of the kernel should make; 0 if a draw takes longer.
+
+        A call ends with the time that is left, or after `seconds` if they are fewer.
+        """
+        seconds = min(seconds, CALL_SECONDS, self.context.clock.left)
+        wanted = int(seconds / max(self._cost * thin, 1e-9)) if self._cost else 0
         return min(wanted, (self._until_rebuild if self._until_rebuild > 0 else _REBUILD_EVERY) // thin)

@@ -293,3 +293,14 @@ def test_bounds_hold_without_time_for_trw_and_meanfield(kind: dict, monkeypatch:
         assert got.lower_bound is None or got.lower_bound <= truth + 1e-12
         if got.upper_bound is not None and "largest entry" in got.message and not kind["zeros"]:
             assert got.lower_bound is not None
+
+
+@pytest.mark.parametrize("mebibytes", [0.25, 1.0, 4.0])
+def test_the_runs_of_the_upper_bound_share_the_memory(mebibytes: float, driven_time) -> None:
+    budget = Budget(Clock(5.0), memory=mebibytes * 2**20)
+    side = upper_side.UpperSide(ising_grid(15, 15, seed=0), math.inf, 600, 0, budget)
+    most = 0.0
+    while not side.ladder.finished and side.iterations < 600:
+        side.ladder.advance()
+        most = max(most, sum(run.bytes for run in side._kept))
+    assert most <= budget.memory and (most > 0.0 or mebibytes < 1.0)

@@ -18,10 +18,14 @@ from equifactor import (
     TruncatedLinear,
     solve,
 )
+from equifactor.base.clock import Clock
+from equifactor.factors.move_model import MoveModel
 from equifactor.generators import ising_grid, random_graph
+from equifactor.graph import compile
 from equifactor.solvers.sampling import gibbs
 from equifactor.solvers.sampling.diagnostics import effective_samples, split_r_hat
 from equifactor.solvers.sampling.running_batches import squared_errors
+from equifactor.solving.solver import SolveContext
 
 GRAPHS = {
     "grid": ising_grid(3, 3, seed=0),
@@ -199,3 +203,13 @@ def test_fewer_chains_are_run_if_the_first_sweep_of_all_would_be_late(monkeypatc
     assert "There was time for 2 of 16 chains only." in got.message
     assert np.all(np.isfinite(got.marginals.values))
     assert "There was time" not in solve(graph, "MAR", "gibbs(chains=1, samples=10)", time_limit=0.0).message
+
+
+def test_a_call_of_the_kernel_ends_with_the_time_that_is_left(driven_time) -> None:
+    model = MoveModel(compile(GRAPHS["grid"]))
+    context = SolveContext(clock=Clock(0.01))
+    moves = gibbs.SingleMoves(model, np.zeros((2, 9), np.int64), 1, context)
+    moves._cost = 0.002
+    driven_time.seconds += 0.005
+    assert moves._draws_per_call(1) == 2
+    assert moves._draws_per_call(1, 0.003) == 1
