@@ -6,6 +6,7 @@ from equifactor import decoding as decoding
 from equifactor import factors as factors
 from equifactor import generators as generators
 from equifactor import interop as interop
+from equifactor import large as large
 from equifactor import learned as learned
 from equifactor import metrics as metrics
 from equifactor import networks as networks

@@ -158,6 +158,7 @@ def test_only_entry_points_take_more_than_eight_arguments() -> None:
         "audit",
         "decode",
         "fit",
+        "large",
         "train",
         "_train",  # the command
         "sample",

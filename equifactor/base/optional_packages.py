@@ -11,6 +11,7 @@ from equifactor.base.errors import MissingPackageError
 
 # By the name under which a package is imported.
 EXTRAS = {
+    "pyarrow": "parquet",
     "torch": "learned",
     "safetensors": "learned",
     "jaxtyping": "learned",

@@ -42,6 +42,7 @@ COMMANDS = {
     "train": "Train a learned solver on your models.",
     "model": "Describe a trained model file.",
     "evaluate": "Score solvers on models with known answers.",
+    "large": "Score the variables of a graph with up to billions of edges.",
     "decode": "Decode shots of an error-correcting code.",
     "isomorphic": "Tell whether two models differ only in numbering.",
     "dedupe": "Find equal models in a folder.",

@@ -12,7 +12,7 @@ from equifactor.generators import GENERATORS
 
 NAMES = (
     "solve sample info convert generate solvers fit train model evaluate decode isomorphic dedupe audit download demo "
-    "doctor view compare"
+    "doctor view compare large"
 )
 
 

@@ -1,0 +1,104 @@
+"""How many threads a call uses: all cores by default, and one in worker processes.
+
+A worker process has its number in the environment variable EQUIFACTOR_THREADS. Processes that `torchrun` starts on one
+machine share its cores.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from equifactor.base.errors import OptionError, brief
+
+THREADS = "EQUIFACTOR_THREADS"  # The environment variable with the number of threads of every call of a process.
+_MOST = 1024  # A larger number is probably a typing error.
+
+
+def num_threads(threads: object = None) -> int:
+    """Return a checked number of threads; for None what the environment states, otherwise the cores of this process."""
+    if threads is None:
+        text = os.environ.get(THREADS)
+        if not text:
+            return max(1, num_cores() // _processes_here())
+        threads = int(text) if text.isdecimal() else text
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= _MOST:
+        raise OptionError(f"threads must be a whole number from 1 to {_MOST}, found {brief(threads)}.")
+    return threads
+
+
+def num_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _processes_here() -> int:
+    text = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    return max(1, int(text)) if text.isdecimal() else 1
+
+
+class Crew:
+    """Threads that divide ranges of work among themselves. The work must release the GIL.
+
+    The calling thread works too, so that `Crew(1)` starts no thread. Use it as a context: leaving it ends the threads.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._pool = ThreadPoolExecutor(size - 1) if size > 1 else None
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def divide(
+        self,
+        count: int,
+        piece: int,
+        work: Callable[[int, int, int], object],
+        *,
+        report: Callable[[int], object] | None = None,
+        stopped: Callable[[], bool] | None = None,
+    ) -> bool:
+        """Call `work(thread, start, stop)` for all ranges of at most `piece` of `count` things.
+
+        Args:
+            count: the number of things.
+            piece: the length of a range.
+            work: it handles one range in one of the threads.
+            report: called in the calling thread with the number of things that have been begun.
+            stopped: asked before each range; if it is true, no further range begins.
+
+        Returns:
+            Whether all of the work was done.
+        """
+        starts = itertools.count(0, piece)  # One step of it is not divided between threads.
+        ended = threading.Event()
+
+        def run(thread: int) -> None:
+            try:
+                while (start := next(starts)) < count and not ended.is_set():
+                    if stopped is not None and stopped():
+                        ended.set()
+                        return
+                    work(thread, start, min(start + piece, count))
+                    if report is not None and thread == 0:
+                        report(min(start + piece, count))
+            except BaseException:
+                ended.set()
+                raise
+
+        others = [self._pool.submit(run, k) for k in range(1, self.size)] if self._pool is not None else []
+        try:
+            run(0)
+        finally:
+            wait(others)
+        for other in others:
+            other.result()
+        return not ended.is_set()

@@ -1,0 +1,19 @@
+"""Belief propagation on binary pairwise models with up to billions of edges, such as guilt by association.
+
+V variables with two states, E edges, T tables that the factors of the edges share. A message is a log ratio
+ln m(1)/m(0), stored as a whole number of quanta. Log odds are ln P(1)/P(0).
+
+large_solve.py      `solve`: reads the model, runs the iterations, returns a `LargeResult`
+large_files.py      edges, priors and beliefs in .npy and Parquet files and in arrays
+message_scale.py    quanta, and the update of a message as a table of whole numbers
+cpu_messages.py     messages in the memory of a CPU, with large_kernels.py
+gpu_messages.py     messages in the memory of a GPU, with large_gpu_kernels.py
+exchange.py         the processes that `torchrun` started
+checkpoints.py      checkpoints, from which a run continues
+rmat.py             random graphs with heavy-tailed degrees
+"""
+
+from equifactor.large.large_solve import LargeResult, solve
+from equifactor.large.rmat import rmat_edges
+
+__all__ = ["LargeResult", "rmat_edges", "solve"]

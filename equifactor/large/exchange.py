@@ -1,0 +1,73 @@
+"""Sums of variables, exchanged between the processes that `torchrun` started; a single process exchanges nothing.
+
+Edges are divided among the processes. Every process knows all variables, and messages never leave their process.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from equifactor.base.errors import OptionError
+from equifactor.base.optional_packages import needed
+
+
+class Exchange:
+    """The processes of one run, by the environment variables of `torchrun`.
+
+    Use it as a context: leaving it ends the connection.
+
+    Attributes:
+        rank: the number of this process; process 0 reports progress and writes files.
+        size: the number of processes.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.rank, self.size = _from_environment("RANK", 0), _from_environment("WORLD_SIZE", 1)
+        self._own = False
+        if self.size > 1:
+            torch = needed("torch", "Running in several processes")
+            self._dist: Any = needed("torch.distributed", "Running in several processes")
+            self._torch, self._device = torch, device
+            if not self._dist.is_initialized():
+                self._dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+                self._own = True
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._own:
+            self._dist.destroy_process_group()
+
+    def add_up(self, sums: Any) -> None:
+        """Replace sums, an array or a tensor, by the sums over all processes."""
+        if self.size > 1:
+            self._dist.all_reduce(self._torch.from_numpy(sums) if isinstance(sums, np.ndarray) else sums)
+
+    def largest(self, value: int) -> int:
+        """Return the largest of the values of all processes."""
+        if self.size == 1:
+            return value
+        shared = self._torch.tensor(value, dtype=self._torch.int64, device=self._device)
+        self._dist.all_reduce(shared, op=self._dist.ReduceOp.MAX)
+        return int(shared)
+
+    def wait_for_all(self) -> None:
+        """Return when every process has called this."""
+        self.largest(0)
+
+
+def own_device(device: str) -> str:
+    """Return the GPU of this process if several processes share a machine: `cuda` becomes `cuda:1` in process 1."""
+    rank = _from_environment("LOCAL_RANK", 0)
+    return f"cuda:{rank}" if device == "cuda" and _from_environment("WORLD_SIZE", 1) > 1 else device
+
+
+def _from_environment(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise OptionError(f"The environment variable {name} must be a whole number, found {text!r}. torchrun sets it.")
+    return int(text)

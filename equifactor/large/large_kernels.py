@@ -1,0 +1,164 @@
+# mypy: ignore-errors
+"""Compiled loops over the edges and the variables of a large model. They release the GIL, so threads share the work.
+
+x is the log odds of a variable in quanta, clamped; u and v are the log odds of the two ends of an edge without the
+message of that edge.
+"""
+
+import numpy as np
+
+from equifactor.kernels.fastmath import MIN_EXP, exp_, get, put
+from equifactor.kernels.jit import fast_kernel, inlined, kernel
+from equifactor.kernels.randomness import random_bits
+
+SPILL = 2**30  # A sum that reaches this is moved out of its 32 bits: the next message cannot make it overflow.
+
+
+@fast_kernel
+def update_edges(
+    start, stop, first, second, step, table, to_first, to_second, nodes, lookup, size, shift, half, keep, spilled
+):
+    """Update the two messages of the edges start to stop - 1, and add them to the sums of their variables.
+
+    Args:
+        start: the first edge.
+        stop: the edge after the last one.
+        first: edge e joins first[e * step] and second[e * step].
+        second: see `first`.
+        step: 2 if the two arrays lie within each other, otherwise 1.
+        table: [E] the number of the table of each edge, or empty if there is one table.
+        to_first: [E] the messages, replaced.
+        to_second: see `to_first`.
+        nodes: [2V] of this thread: x and the sum of each variable lie side by side, which halves the cache misses.
+        lookup: [T * 2 * size] see `MessageScale`.
+        size: the entries of one row of `lookup`.
+        shift: see `MessageScale`.
+        half: see `MessageScale`.
+        keep: the share of the old message that is kept, in 1/1024.
+        spilled: [n, 2] filled with variables and sums that would become too large for 32 bits.
+
+    Returns:
+        The number of rows of `spilled` that are filled, and the next edge: `stop`, unless no row is left.
+    """
+    many, rounding, mask, last = len(table) > 0, (1 << shift) >> 1, (1 << shift) - 1, 2 * half - 1
+    row, count = 0, 0
+    for e in range(start, stop):
+        i, j = 2 * np.int64(get(first, e * step)), 2 * np.int64(get(second, e * step))
+        old_first, old_second = np.int64(get(to_first, e)), np.int64(get(to_second, e))
+        if many:
+            row = 2 * size * np.int64(get(table, e))
+        u = min(max(get(nodes, i) - old_first + half, 0), last)
+        v = min(max(get(nodes, j) - old_second + half, 0), last)
+        n = row + (u >> shift)
+        low = np.int64(get(lookup, n))
+        new_second = low + (((get(lookup, n + 1) - low) * (u & mask) + rounding) >> shift)
+        n = row + size + (v >> shift)
+        low = np.int64(get(lookup, n))
+        new_first = low + (((get(lookup, n + 1) - low) * (v & mask) + rounding) >> shift)
+        if keep:
+            new_second += ((old_second - new_second) * keep + 512) >> 10
+            new_first += ((old_first - new_first) * keep + 512) >> 10
+        to_second[e] = new_second
+        to_first[e] = new_first
+        sum_first, sum_second = get(nodes, i + 1) + new_first, get(nodes, j + 1) + new_second
+        if abs(sum_first) >= SPILL:
+            spilled[count, 0], spilled[count, 1] = i >> 1, sum_first
+            sum_first = 0
+            count += 1
+        if abs(sum_second) >= SPILL:
+            spilled[count, 0], spilled[count, 1] = j >> 1, sum_second
+            sum_second = 0
+            count += 1
+        put(nodes, i + 1, np.int32(sum_first))
+        put(nodes, j + 1, np.int32(sum_second))
+        if count + 2 > len(spilled):
+            return count, e + 1
+    return count, stop
+
+
+@kernel
+def add_sums(start, stop, nodes, totals):
+    """Add the sums of all threads, nodes [threads, 2V], to the totals of the variables start to stop - 1."""
+    for k in range(len(nodes)):
+        for i in range(start, stop):
+            totals[i] += nodes[k, 2 * i + 1]
+
+
+@fast_kernel
+def update_variables(start, stop, prior, totals, observed, bound, quantum, nodes, log_odds):
+    """Set the log odds of the variables start to stop - 1, set their sums to 0, and return the largest change.
+
+    Args:
+        start: the first variable.
+        stop: the variable after the last one.
+        prior: [V] the log odds of the priors in quanta; `observed` or its negative if the state is known.
+        totals: [V] the sums of messages, set to 0.
+        observed: see `prior`.
+        bound: x is clamped to this.
+        quantum: nats.
+        nodes: [threads, 2V] x, the clamped log odds in quanta, is replaced, and the sums are set to 0.
+        log_odds: [V] replaced by the log odds in nats.
+
+    Returns:
+        The largest change of a probability.
+    """
+    largest = 0.0
+    for i in range(start, stop):
+        p = prior[i]
+        known = p == observed or p == -observed
+        total = np.int64(p) + (0 if known else totals[i])
+        totals[i] = 0
+        for k in range(len(nodes)):
+            nodes[k, 2 * i] = min(max(total, -bound), bound)
+            nodes[k, 2 * i + 1] = 0
+        before, after = np.float64(log_odds[i]), np.float64(np.float32(total * quantum))
+        if not known:
+            log_odds[i] = after
+            if abs(after - before) > 4.0 * largest:  # The probability changes by at most a quarter of this.
+                largest = max(largest, abs(_probability(after) - _probability(before)))
+    return largest
+
+
+@inlined
+def _probability(log_odds):
+    """Return the probability of state 1."""
+    small = exp_(max(-abs(log_odds), MIN_EXP))
+    return (1.0 if log_odds > 0.0 else small) / (1.0 + small)
+
+
+@kernel
+def edge_range(start, stop, first, second, step):
+    """Return the smallest and largest number of a variable, and the first edge of a variable to itself or -1."""
+    low, high, loop = first[start * step], first[start * step], -1
+    for e in range(start, stop):
+        i, j = first[e * step], second[e * step]
+        low, high = min(low, i, j), max(high, i, j)
+        if i == j and loop < 0:
+            loop = e
+    return low, high, loop
+
+
+@kernel
+def draw_rmat(edges, scale, rng, a, ab, abc):
+    """Fill edges [n, 2] with edges of an R-MAT graph of 2^scale variables, none of them from a variable to itself.
+
+    Args:
+        edges: replaced.
+        scale: every edge falls `scale` times into one of four quadrants.
+        rng: [1] the state of the generator. A draw decides four levels, with 16 bits each.
+        a: the probability of the first quadrant times 65536.
+        ab: the same of the first two quadrants.
+        abc: the same of the first three quadrants.
+    """
+    for e in range(len(edges)):
+        i, j = 0, 0
+        while i == j:
+            i, j, bits = 0, 0, np.uint64(0)
+            for level in range(scale):
+                if level % 4 == 0:
+                    bits = random_bits(rng)
+                u = np.int64(bits & np.uint64(0xFFFF))
+                bits >>= np.uint64(16)
+                i = 2 * i + (u >= ab)
+                j = 2 * j + ((a <= u < ab) or u >= abc)
+        edges[e, 0], edges[e, 1] = i, j

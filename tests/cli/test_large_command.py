@@ -1,0 +1,27 @@
+"""`equifactor large`: beliefs of a file of edges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+import equifactor as ef
+
+EDGES = np.array([[0, 1], [1, 2], [3, 1], [2, 4]], np.int32)
+
+
+def test_the_command(command, tmp_path: Path) -> None:
+    np.save(tmp_path / "edges.npy", EDGES)
+    arguments = ("edges.npy", "--table", "0.7 0.3 0.2 0.8", "--priors", "0.3", "--iterations", "50")
+    ran = command("large", *arguments, "-o", "beliefs.npy")
+    assert (ran.status, ran.out) == (0, "")
+    assert "4 edges, 5 variables: converged after" in ran.err
+    expected = ef.large.solve(EDGES, [[0.7, 0.3], [0.2, 0.8]], priors=0.3, iterations=50)
+    np.testing.assert_array_equal(np.load(tmp_path / "beliefs.npy"), expected.beliefs)
+    about = json.loads(command("large", *arguments, "-o", "beliefs.npy", "--json").out)
+    assert (about["status"], about["iterations"]) == ("converged", expected.iterations)
+    assert command("large", *arguments[:-1], "1", "-o", "beliefs.npy", "--strict").status == 1
+    assert "a .npy or .parquet file" in command("large", *arguments, "-o", "beliefs.csv").err
+    assert "four numbers" in command("large", "edges.npy", "--table", "1 2 3", "-o", "beliefs.npy").err

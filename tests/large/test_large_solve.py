@@ -1,0 +1,204 @@
+"""Large models: the beliefs of `solve`, the same bits from every engine, limits, and checkpoints."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from triton_interpreter import needs_gpu, needs_interpreter, needs_triton, whole_numbers  # noqa: F401
+
+import equifactor as ef
+from equifactor.large import cpu_messages, large_solve
+
+TABLES = np.array([[[0.6, 0.4], [0.3, 0.7]], [[0.9, 0.2], [0.1, 0.5]]])
+
+
+def model(num_vars: int = 40, num_edges: int = 90, seed: int = 0) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return random edges, and priors and tables for them; three variables are observed."""
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, num_vars, (num_edges, 2)).astype(np.int32)
+    edges = edges[edges[:, 0] != edges[:, 1]]
+    priors = rng.random(num_vars)
+    priors[:3] = [0.0, 1.0, 1.0]
+    return edges, {"priors": priors, "table_of_edge": rng.integers(0, 2, len(edges))}
+
+
+@pytest.mark.parametrize(("bits", "error"), [(16, 1e-4), (32, 3e-7)])
+@pytest.mark.parametrize("damping", [0.0, 0.4])
+def test_the_beliefs_of_bp(bits: Any, error: float, damping: float) -> None:
+    edges, given = model()
+    settings = {"damping": damping, "iterations": 500}
+    found = ef.large.solve(edges, TABLES, **given, **settings, tolerance=1e-7, bits=bits, threads=2)
+    factors: list[Any] = [([i], [1.0 - p, p]) for i, p in enumerate(given["priors"])]
+    factors += [(pair, TABLES[t]) for pair, t in zip(edges.tolist(), given["table_of_edge"], strict=True)]
+    expected = ef.solve(ef.FactorGraph([2] * 40, factors), "MAR", "bp", tolerance=1e-10, **settings)
+    assert found.status == expected.status == "converged"
+    np.testing.assert_allclose(found.beliefs, [m[1] for m in expected.marginals], atol=error)
+    assert found.beliefs[:3].tolist() == [0.0, 1.0, 1.0]
+
+
+def test_threads_find_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_messages, "_EDGES", 7)  # many pieces of work
+    monkeypatch.setattr(cpu_messages, "_VARIABLES", 5)
+    edges, given = model()
+    one, three = (ef.large.solve(edges, TABLES, **given, iterations=9, threads=n) for n in (1, 3))
+    np.testing.assert_array_equal(one.log_odds, three.log_odds)
+    assert (one.iterations, one.change) == (three.iterations, three.change)
+
+
+@needs_triton
+@needs_interpreter
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("many", [False, True])
+def test_the_interpreter_finds_the_same_bits(bits: Any, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQUIFACTOR_FUSED", "1")
+    torch_finds_the_same_bits(bits, many, monkeypatch)
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+@pytest.mark.parametrize("many", [False, True])
+def test_torch_finds_the_same_bits(bits: Any, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQUIFACTOR_FUSED", "0")
+    torch_finds_the_same_bits(bits, many, monkeypatch)
+
+
+def torch_finds_the_same_bits(bits: Any, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from equifactor.large import gpu_messages
+
+    edges, given = model(400, 3000)
+    if not many:
+        del given["table_of_edge"]
+    settings = {"damping": 0.3, "iterations": 6, "tolerance": 0.0, "bits": bits}
+    expected = ef.large.solve(edges, TABLES if many else TABLES[0], **given, **settings)
+
+    def engine(device: str, *rest: Any) -> gpu_messages.GpuMessages:
+        return gpu_messages.GpuMessages(*rest[:-1], device)
+
+    monkeypatch.setattr(large_solve, "_engine", engine)
+    monkeypatch.setattr(gpu_messages, "_TORCH_EDGES", 1000)
+    found = ef.large.solve(edges, TABLES if many else TABLES[0], **given, **settings)
+    np.testing.assert_array_equal(found.log_odds, expected.log_odds)
+    assert found.change == pytest.approx(expected.change, rel=1e-9)
+
+
+def test_sums_of_hubs_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_messages, "_SPILLED", 2)
+    leaves, hubs = 50_000, 3
+    edges = np.array([(hub, hubs + leaf) for leaf in range(leaves) for hub in range(hubs)], np.int32)
+    priors = np.ones(hubs + leaves)
+    priors[:hubs] = 0.5
+    found = ef.large.solve(edges, [[9.0, 1.0], [1.0, 9.0]], priors=priors, iterations=1, threads=2)
+    np.testing.assert_allclose(found.log_odds[:hubs], leaves * np.log(9.0), rtol=1e-6)
+
+
+def test_limits_and_interrupts() -> None:
+    edges, given = model()
+    late = ef.large.solve(edges, TABLES, **given, time_limit=0.0)
+    assert (late.status, late.iterations) == ("time-limit", 0)
+    np.testing.assert_allclose(late.beliefs, given["priors"], atol=1e-4)
+    few = ef.large.solve(edges, TABLES, **given, iterations=2)
+    assert (few.status, few.iterations) == ("iteration-limit", 2)
+
+    def interrupt(done: int, total: int | None, note: str) -> None:
+        if done >= 300:
+            raise KeyboardInterrupt
+
+    stopped = ef.large.solve(edges, TABLES, **given, threads=1, progress=interrupt)
+    assert stopped.status == "interrupted"
+    assert stopped.iterations == 3
+
+
+def test_a_run_continues_after_a_kill(tmp_path: Path) -> None:
+    edges, given = model()
+    settings = {**given, "iterations": 9, "tolerance": 0.0, "threads": 1}  # The calling thread reports its own work.
+    expected = ef.large.solve(edges, TABLES, **settings)
+
+    def fail(done: int, total: int | None, note: str) -> None:
+        if done >= 500:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        ef.large.solve(edges, TABLES, **settings, checkpoint=tmp_path, checkpoint_every=0.0, progress=fail)
+    begun: list[int] = []
+    found = ef.large.solve(
+        edges, TABLES, **settings, checkpoint=tmp_path, progress=lambda done, total, note: begun.append(done)
+    )
+    np.testing.assert_array_equal(found.log_odds, expected.log_odds)
+    assert (found.iterations, begun[0]) == (9, 500)
+    assert len(list(tmp_path.iterdir())) == 3
+    with pytest.raises(ef.OptionError, match="another model or precision"):
+        ef.large.solve(edges, 2.0 * TABLES, **settings, checkpoint=tmp_path)
+    (tmp_path / "state.json").write_text("{")
+    with pytest.raises(ef.FormatError, match=r"state\.json is damaged"):
+        ef.large.solve(edges, TABLES, **settings, checkpoint=tmp_path)
+
+
+def test_two_processes_find_the_same_bits(tmp_path: Path) -> None:
+    edges, given = model(400, 3000)
+    settings: dict[str, Any] = {"damping": 0.3, "tolerance": 0.0}
+    expected = ef.large.solve(edges, TABLES[0], priors=given["priors"], **settings, iterations=8)
+    np.save(tmp_path / "edges.npy", edges)
+    np.save(tmp_path / "priors.npy", given["priors"])
+    command = [
+        sys.executable,
+        "-m",
+        "equifactor",
+        "large",
+        "edges.npy",
+        "--table",
+        "0.6 0.4 0.3 0.7",
+        "--iterations",
+        "4",
+    ]
+    options = ["--priors", "priors.npy", "--damping", "0.3", "--tolerance", "0", "--checkpoint", "state"]
+    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29541", "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen(
+            [*command, *options, "-o", "beliefs.npy"],
+            cwd=tmp_path,
+            env={**os.environ, **variables, "RANK": str(rank)},
+        )
+        for rank in (0, 1)
+    ]
+    assert [process.wait(timeout=300) for process in running] == [0, 0]
+    assert len(list((tmp_path / "state").glob("messages-4-*.npy"))) == 2
+    few = ef.large.solve(edges, TABLES[0], priors=given["priors"], **settings, iterations=4)
+    np.testing.assert_array_equal(np.load(tmp_path / "beliefs.npy"), few.beliefs)
+    # A single process continues the run of two.
+    settings["checkpoint"] = tmp_path / "state"
+    found = ef.large.solve(tmp_path / "edges.npy", TABLES[0], priors=given["priors"], **settings, iterations=8)
+    np.testing.assert_array_equal(found.log_odds, expected.log_odds)
+
+
+@needs_gpu
+@pytest.mark.cuda
+def test_a_gpu_finds_the_same_bits() -> None:
+    import torch
+
+    edges = ef.large.rmat_edges(12, 60_000, seed=1)
+    settings = {"priors": np.linspace(0.1, 0.8, 2**12), "damping": 0.2, "iterations": 7, "tolerance": 0.0}
+    expected = ef.large.solve(edges, TABLES[0], **settings)
+    for source in (edges, torch.from_numpy(edges).cuda()):
+        np.testing.assert_array_equal(
+            ef.large.solve(source, TABLES[0], device="cuda", **settings).log_odds, expected.log_odds
+        )
+
+
+def test_rmat_graphs(tmp_path: Path) -> None:
+    edges = ef.large.rmat_edges(10, 5000, seed=4)
+    assert edges.shape == (5000, 2)
+    assert 0 <= edges.min() <= edges.max() < 1024
+    assert (edges[:, 0] != edges[:, 1]).all()
+    for level in range(10):
+        i, j = (edges >> level & 1).T
+        shares = np.bincount(2 * i + j, minlength=4) / 5000
+        np.testing.assert_allclose(shares, [0.57, 0.19, 0.19, 0.05], atol=0.03)
+    ef.large.rmat_edges(10, 5000, seed=4, path=tmp_path / "edges.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "edges.npy"), edges)
+    with pytest.raises(ef.OptionError, match="scale must be a whole number from 1 to 30, found 31"):
+        ef.large.rmat_edges(31, 5)
