@@ -14,6 +14,8 @@ from equifactor.base.argument_types import checks_types
 from equifactor.solving.plugins import load_file
 
 GRAPH = ef.FactorGraph({"a": ["x", "y"], "b": 2}, [(["a"], [0.4, 0.6]), (["a", "b"], [[0.9, 0.1], [0.3, 0.7]])])
+NETWORK = ef.BayesianNetwork({"a": [0.4, 0.6]})
+CIRCUIT = ef.compile_circuit(GRAPH)
 RESULT = ef.solve(GRAPH, solver="brute")
 MAP = ef.solve(GRAPH, "MAP", "brute")
 CHECKS = [[1, 1, 0], [0, 1, 1]]
@@ -180,6 +182,19 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("rows of values", lambda: FLAT.marginals(RAGGED)),
     ("starts of marginals", lambda: ef.answers.Marginals([0.5], 3)),
     ("curves", lambda: ef.plot.plot_error_rates({"x": 1})),
+    ("states of a network", lambda: ef.BayesianNetwork({"a": [0.3, 0.7]}, states=1.0)),
+    ("states of a network, a Series", lambda: ef.BayesianNetwork({"a": [0.3, 0.7]}, states=np.array([0, 1]))),
+    ("separation, a foreign object", lambda: NETWORK.d_separated(Raises(), "a")),
+    ("circuit, path", lambda: CIRCUIT.load(1.0)),
+    ("circuit, path of d-DNNF", lambda: CIRCUIT.read_nnf([])),
+    ("circuit, nodes", lambda: ef.compile_circuit(GRAPH, max_nodes=[])),
+    ("circuit, memory", lambda: ef.compile_circuit(GRAPH, memory_limit=NAN)),
+    ("circuit, samples", lambda: CIRCUIT.sample({"a": 1})),
+    ("circuit, too many samples", lambda: CIRCUIT.sample(HUGE)),
+    ("findings, graph", lambda: ef.findings(None, "a", evidence={"b": 0})),
+    ("most_informative, graph", lambda: ef.most_informative(None, "a")),
+    ("most_informative, many sets", lambda: ef.most_informative(GRAPH, "a", evidence=[])),
+    ("targets, a foreign object", lambda: ef.solve(GRAPH, evidence=[{}], targets=Raises())),
 ]
 
 

@@ -45,6 +45,8 @@ _UNREADABLE = {
 
 def label(path: PathLike) -> str:
     """Return the path as messages show it; only the end of a path that is too long for any file system."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise OptionError(f"Expected the path of a file, found {brief(path)}.")
     name = os.fspath(path)
     return "<stdin>" if name == "-" else name if len(name) <= _MAX_PATH else f"..{name[-_MAX_PATH:]}"
 

@@ -119,7 +119,8 @@ class BayesianNetwork(FactorGraph):
 
     def _numbers(self, variables: Any, what: str) -> list[int]:
         """Return the numbers of one variable or of several."""
-        several = [variables] if isinstance(variables, str) or np.ndim(variables) == 0 else as_list(variables)
+        is_one = isinstance(variables, str) or not hasattr(variables, "__iter__")
+        several = [variables] if is_one else as_list(variables)
         if several is None:
             raise ModelError(f"{what} must be a variable or a list of variables, found {brief(variables)}.")
         return [self.variable(v) for v in several]

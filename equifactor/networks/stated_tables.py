@@ -31,6 +31,8 @@ def graph_of_tables(tables: Tables, states: States | None, name: str | None) -> 
         name: the name of the graph.
     """
     given = {variable: parents_and_table(variable, table) for variable, table in tables.items()}
+    if states is not None and not isinstance(states, Mapping):
+        raise ModelError(f"states= must be a mapping from variable to its states, found {brief(states)}.")
     for variable, (parents, _) in given.items():
         check_parents(variable, parents, given)
     order = list(given)

@@ -10,6 +10,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, SolveError, brief
 from equifactor.base.status import Status
+from equifactor.graph.factor_graph import as_graph
 from equifactor.graph.reading.observations import is_mapping
 from equifactor.questions.asking import worst
 from equifactor.show.text_tables import aligned, shown
@@ -116,7 +117,7 @@ def findings(
 
     if not is_mapping(evidence) or not len(evidence):
         raise ModelError(f"findings needs evidence: a mapping from variable to state, found {brief(evidence)}.")
-    t, items = graph.variable(target), list(evidence.items())
+    t, items = as_graph(graph).variable(target), list(evidence.items())
     if t in [graph.variable(name) for name, _ in items]:
         raise ModelError(f"Variable {graph.structure.variable_name(t)} is a finding itself. Choose another target.")
     without = [dict(items[:n] + items[n + 1 :]) for n in range(len(items))]

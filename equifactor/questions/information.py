@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.errors import ModelError, SolveError
+from equifactor.base.errors import ModelError, SolveError, brief
 from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status
+from equifactor.graph.factor_graph import as_graph
 from equifactor.graph.reading.inputs import variable_number
-from equifactor.graph.reading.observations import named
+from equifactor.graph.reading.observations import is_mapping, named
 from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
 from equifactor.questions.joint import entropy_of
@@ -126,7 +127,9 @@ def most_informative(
     """
     from equifactor.questions.solve import solve
 
-    result = solve(graph, "MAR", solver, evidence=evidence)
+    if evidence is not None and not is_mapping(evidence):
+        raise ModelError(f"most_informative takes one set of evidence, a mapping, found {brief(evidence)}.")
+    result = solve(as_graph(graph), "MAR", solver, evidence=evidence)
     found = information_about(result, target, time_limit)
     t = graph.variable(target)
     if candidates is None:

@@ -141,7 +141,8 @@ def _numbers(graph: FactorGraph, targets: Sequence[Variable] | None) -> IntArray
         return np.arange(graph.num_vars)
     names = None if isinstance(targets, str) else as_list(targets)
     if names is None:
-        raise ModelError(f'Targets must be a list of variables, such as ["{targets}"]; found {brief(targets)}.')
+        such = targets if isinstance(targets, str) else "rain"
+        raise ModelError(f'Targets must be a list of variables, such as ["{such}"]; found {brief(targets)}.')
     found = [graph.variable(target) for target in names]
     if len(set(found)) < len(found):
         twice = next(i for i in found if found.count(i) > 1)

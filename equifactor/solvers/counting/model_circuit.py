@@ -12,7 +12,7 @@ import numpy as np
 from equifactor.base.argument_types import checks_types
 from equifactor.base.budget import GIB
 from equifactor.base.clock import Clock
-from equifactor.base.errors import ModelError, brief
+from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.kinds import kinds_with
 from equifactor.graph.marginals import Marginals
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 Evidence = Mapping[Any, Any] | Sequence[Mapping[Any, Any]] | np.ndarray | None
 _IMPOSSIBLE, _CERTAIN = -1, -2  # In place of the literal of a state that no evidence can change.
+_MOST_STATES = 2**31  # States of all samples of one call: 16 GiB.
 _MOST_NODES = 10_000_000  # Nodes of a circuit: about 1 GB.
 _FIRST = 1e9  # A priority above all others: depths of trees and scores by conflicts are below 1e7.
 _NOTHING = "No assignment of the model is possible, so it has no circuit."
@@ -108,8 +109,11 @@ class Circuit:
         score = float(weights[literals].sum()) + self.constant
         return self._states(literals[None, :])[0], score
 
+    @checks_types("count", "seed")
     def sample(self, count: int, evidence: Evidence = None, *, seed: int = 0) -> IntArray:
         """Return [count, V] independent exact samples given single evidence."""
+        if not 0 <= count <= _MOST_STATES // max(1, self.domain.structure.num_vars):
+            raise OptionError(f"count must be a number of samples that fit into memory, found {brief(count)}.")
         weights = self._single(evidence)
         return self._states(self.literals.draw(weights, count, np.random.default_rng(seed)))
 
@@ -258,7 +262,7 @@ class Circuit:
         )
 
 
-@checks_types("graph")
+@checks_types("graph", "max_nodes", "memory_limit")
 def compile_circuit(
     graph: FactorGraph, *, max_nodes: int = _MOST_NODES, memory_limit: float = 4.0, time_limit: float | None = None
 ) -> Circuit:
@@ -286,7 +290,7 @@ def compile_circuit(
     return _circuit(own, formula, reduced, _has_chance(reduced.graph))
 
 
-@checks_types("graph")
+@checks_types("graph", "memory_limit")
 def count_assignments(
     graph: FactorGraph,
     over: Sequence[Variable] | None = None,
@@ -351,6 +355,8 @@ def _searched(
     """Return the circuit of a formula; None if it has no solution. Variables in `first` [n] are decided first."""
     from equifactor.solvers.counting.search_state import SumSearch
 
+    if not memory_limit > 0:
+        raise OptionError(f"memory_limit must be a number of GiB above 0, found {brief(memory_limit)}.")
     order = search_order(formula.num_vars, [c for c in formula.clauses if len(c) > 1], _PLANNING)
     priority = order.priority if first is None else order.priority + _FIRST * first
     search = SumSearch(formula, priority, record=True, memory=memory_limit * GIB)
