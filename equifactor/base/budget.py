@@ -58,6 +58,7 @@ class Seconds:
     CUTSET_ORDER: Final = 5e-5  # For a variable, to make one elimination order while a cutset is chosen.
     CUTSET_TRIANGLE: Final = 5e-9  # For an edge and a neighbour of its variable with fewer, in the same.
     GIBBS_EDGE: Final = 1e-7  # For an edge, in one sweep of a chain of Gibbs sampling.
+    GIBBS_STATE: Final = 3e-9  # For an edge state of a table, in the same: six models take 2 to 4 ns.
     BLOCK_DRAW: Final = 1.2e-8  # For a table entry, to draw a block of variables.
     BLOCK_VARIABLE: Final = 1e-6  # For a variable in a draw of a block, beside its entries: grids of 9 to 900 spins.
     BLOCK_COVER: Final = 5e-4  # For a variable, to choose the first blocks that together hold every variable, at most.
@@ -73,8 +74,12 @@ class Seconds:
     SEARCH_ENTRY: Final = 1e-9  # For a table entry that a phase of local search reads.
     FIELD_BUILD: Final = 3e-6  # For a table entry of the factors around a block, to prepare a block of a lower bound.
     FIELD_ENTRY: Final = 1e-8  # For a cluster entry, in a sweep over the blocks of a lower bound.
-    NETWORK_STATE: Final = 3e-6  # For an edge state, in all steps of `fe-net` together, on a CPU.
-    NETWORK_ENTRY: Final = 2e-7  # For a table entry, to start a network: grids of 1,600 variables with 60 states.
+    # To start `fe-net` on a CPU. It and the next four fit 18 models within a factor of 2.
+    NETWORK_START: Final = 6e-3
+    NETWORK_STATE: Final = 3e-6  # For an edge state, in all steps of `fe-net` and its runs of BP.
+    NETWORK_ENTRY: Final = 3e-6  # For a table entry, in the same.
+    NETWORK_SLOT: Final = 3e-3  # For each slot of a shape of tables, in the same.
+    NETWORK_SQUARE: Final = 8e-6  # For a square of pair factors, to find it and to correct messages around it.
     NETWORK_LOOPS: Final = 1e-7  # For the cube of the degree of a variable, to find the short loops of a model.
     PLAIN_CLUSTER_BOTH: Final = 5e-5  # In plain NumPy: for a cluster of an elimination that gives marginals.
     PLAIN_CLUSTER_UP: Final = 3e-5  # In plain NumPy: for a cluster of an elimination that gives ln Z or MAP.

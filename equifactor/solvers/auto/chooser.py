@@ -53,8 +53,6 @@ _FEW_ENTRIES = 2**22
 # The share of the time for search on structured factors, if search on tables follows. Halved: gap within 50 %; doubled:
 # gap +110 % (standard error 27).
 _NATIVE_SHARE = 0.4
-# The share of the time for a possible assignment of a formula or its refutation. Halved or doubled: error within 10 %.
-_FIRST_SHARE = 0.3
 # The share of the time left for moves of blocks if local search is compiled after them. Chosen by hand.
 _BLOCK_SHARE = 0.1
 SEARCH = "search"  # The family of kernels of the portfolio for MAP.
@@ -110,11 +108,13 @@ class Auto(Solver):
         if rest and task is Task.MAP:
             for n, why in zip(rest, reasons, strict=True):
                 seconds = self.seconds if context.clock.time_limit is None else context.clock.left
-                answers[n] = self._best_assignment(graphs[n], forms[n], why, seconds, context)
+                answers[n] = self.best_assignment(graphs[n], forms[n], why, seconds, context)
         elif rest:
-            sums = self._sums([graphs[n] for n in rest], [forms[n] for n in rest], reasons, task, context)
-            for n, estimate in zip(rest, sums, strict=True):
-                answers[n] = estimate
+            from equifactor.solvers.auto.sum_rounds import sums_in_turn
+
+            sums = sums_in_turn(self, [graphs[n] for n in rest], [forms[n] for n in rest], task, context)
+            for n, estimate, why in zip(rest, sums, reasons, strict=True):
+                answers[n] = _say(estimate, estimate.stats.get("chosen", "bp"), why)
         return answers
 
     def _best_of_query(self, graph: FactorGraph, context: SolveContext) -> Estimate:
@@ -152,7 +152,7 @@ class Auto(Solver):
             return [refusal] * len(group)
         if task is Task.MAP and len(group) == 1 and plan.seconds(task) > _QUICK_MAP:
             why = Refusal(f"{cost}exact would take about {plan.seconds(task):.2g} s")
-            estimate = self._best_assignment(group[0], lowered[0], why, _SEARCH_SHARE * plan.seconds(task), context)
+            estimate = self.best_assignment(group[0], lowered[0], why, _SEARCH_SHARE * plan.seconds(task), context)
             if estimate.status is Status.OPTIMAL or context.clock.stopped:
                 return [estimate]
         if task is not Task.MAP and len(group) == 1 and plan.seconds(task) > _LONG_EXACT:
@@ -181,81 +181,7 @@ class Auto(Solver):
             return Refusal(f"{cost}exact would take about {plan.seconds(task) * count:.2g} s")
         return None
 
-    def _sums(
-        self,
-        graphs: Sequence[FactorGraph],
-        forms: Sequence[LoweredGraph | Refusal],
-        reasons: list[Refusal],
-        task: Task,
-        context: SolveContext,
-    ) -> list[Estimate]:
-        """Return marginals or ln Z of graphs that share the time.
-
-        Models full of zeros are searched first. Then a run of BP gives every graph an answer. Sums over cutsets follow,
-        more runs of BP and the network, and a ladder of solvers for each graph.
-        """
-        from equifactor.solvers.auto.by_search import is_solved, search_each, with_bounds
-        from equifactor.solvers.auto.possibility import with_possibility
-        from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
-        from equifactor.solvers.auto.sum_portfolio import first_answers, quick_answers, seconds_for_first
-
-        clock, count = context.clock, len(graphs)
-        end = clock.seconds + (self.seconds if clock.time_limit is None else clock.left)
-        limits = LadderLimits(self.memory_limit, self.cores)
-        searched = search_each(graphs, forms, task, context, end)
-        answers = [found if is_solved(found) else None for found in searched]
-        rest = [n for n in range(count) if answers[n] is None]
-        left = Clock(max(0.0, end - clock.seconds), whole=clock)
-        asked = [graphs[n] for n in rest]
-        quick = dict(zip(rest, quick_answers(asked, task, replace(context, clock=left)) if rest else [], strict=True))
-        ladders: dict[int, SumLadder] = {}
-        for k, n in enumerate(rest):
-            part = share_of_time(context, len(rest) - k, end)
-            ladders[n] = SumLadder(graphs[n], forms[n], task, part, limits)
-            answers[n] = ladders[n].by_cutset()
-        scores = [-math.inf] * count  # The log score of a possible assignment of each graph, if one was looked for.
-        rest = [n for n in range(count) if answers[n] is None]
-        for k, n in enumerate(rest):
-            answers[n], scores[n] = self._possible(graphs[n], reasons[n], share_of_time(context, len(rest) - k, end))
-        rest = [n for n in rest if answers[n] is None]
-        asked = [graphs[n] for n in rest]
-        first = Clock(seconds_for_first(asked, task, context, max(0.0, end - clock.seconds)), whole=clock)
-        found = first_answers(asked, [quick[n] for n in rest], task, replace(context, clock=first)) if rest else []
-        for k, (n, own) in enumerate(zip(rest, found, strict=True)):
-            ladders[n].context = share_of_time(context, len(rest) - k, end)
-            ladders[n].answers = own + ladders[n].answers
-            estimate = own[0].estimate
-            if estimate.status is not Status.ZERO_PROBABILITY:
-                estimate = ladders[n].run()
-            if estimate.status not in (Status.EXACT, Status.ZERO_PROBABILITY):
-                estimate = with_bounds(estimate, searched[n])
-                estimate = with_possibility(estimate, graphs[n], scores[n], ladders[n].answers)
-            answers[n] = estimate
-            context.report(count - len(rest) + k + 1, count)
-        return [_say(a, a.stats.get("chosen", "bp"), why) for a, why in zip(answers, reasons, strict=True) if a]
-
-    def _possible(self, graph: FactorGraph, why: Refusal, context: SolveContext) -> tuple[Estimate | None, float]:
-        """Return the proof that a formula has no solutions, if it is found, and the log score of a solution if not.
-
-        Other graphs are not looked at: their sampler finds possible assignments by itself.
-        """
-        from equifactor.graph.possible_states import zeros_alone
-        from equifactor.solvers.auto.possibility import has_hard_structure
-
-        if context.clock.stopped or not has_hard_structure(graph):
-            return None, -math.inf
-        zeros, seconds = zeros_alone(graph), _FIRST_SHARE * context.clock.left
-        try:
-            found = self._best_assignment(
-                zeros, table_forms([zeros], Task.MAP, context.clock)[0], why, seconds, context
-            )
-        except NotCompiledError:
-            return None, -math.inf
-        if found.status is Status.ZERO_PROBABILITY:
-            return replace(found, message=""), -math.inf
-        return None, -math.inf if found.assignment is None else float(graph.log_score(found.assignment))
-
-    def _best_assignment(
+    def best_assignment(
         self, graph: FactorGraph, form: LoweredGraph | Refusal, why: Refusal, seconds: float, context: SolveContext
     ) -> Estimate:
         """Return the MAP in at most `seconds`: on the factors as they are first, then on dense tables if they are few.

@@ -48,9 +48,15 @@ _UNMIXED = 1.5
 # The error of ln Z of BP without a fixed point, over the product of the error of its marginals and `log_range`. By
 # `benchmarks.coverage`, tuning seeds.
 _UNSETTLED = 0.15
+# The error of marginals above which ln Z of the same method is not known: with all pairs of spins BP then errs by up to
+# 70. By `benchmarks.coverage`, tuning seeds.
+_FAR_OFF = 0.1
 # Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
 _CONTRADICTED = 4.0
-_STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
+STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
+# The squared error of single-variable sampling whose chains nearly agree over its stated square, for the weights of the
+# mean: stated errors are cautious. By `benchmarks.front`, even places.
+_LIKELY = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +73,22 @@ class LadderAnswer:
     @property
     def is_stuck(self) -> bool:
         """Whether the chains of single-variable sampling are too far apart to judge other answers."""
-        return self.solver.name == "gibbs" and _r_hat(self) > _STUCK
+        return self.solver.name == "gibbs" and _r_hat(self) > STUCK
+
+    def r_hat_after(self, seconds: float) -> float:
+        """The R-hat to expect of a run of `seconds`: R-hat^2 - 1 falls with the length of chains."""
+        return math.sqrt(1.0 + (_r_hat(self) ** 2 - 1.0) * self.seconds / max(seconds, 1e-9))
+
+    @property
+    def squares(self) -> FloatArray:
+        """[X] the squared standard errors of a sampler; empty without marginals."""
+        errors = self.estimate.standard_errors
+        return np.zeros(0) if errors is None else np.asarray(errors.values**2)
+
+    @property
+    def merit(self) -> float:
+        """The mean squared standard error of a sampler, times its seconds: less is better."""
+        return float(np.mean(self.squares)) * self.seconds if len(self.squares) else math.inf
 
     @property
     def is_empty(self) -> bool:
@@ -96,7 +117,7 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     if not samplers:
         return _unjudged(others, _log_z(answers)[0])
     stuck = all(a.is_stuck for a in samplers)
-    sampled = _together(samplers, stuck)
+    sampled = _together(samplers)
     s, se = _values(sampled.estimate.marginals), _values(sampled.estimate.standard_errors)
     S = float(np.mean(se**2)) if len(se) else 0.0
     if not others or S == 0.0:
@@ -106,15 +127,20 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     q = _best_unjudged(others) if stuck else others[int(np.argmin(distance))]
     gap = _values(q.estimate.marginals) - s
     D = float(np.mean(gap**2))
-    Q, likely = squared_error_of(D, S), max(D - S, _LEAST_SHARE * D)
+    own = S  # The likely squared error, where stated ones are cautious.
+    if sampled.solver.name == "gibbs":
+        own = S / _UNMIXED**2 if any(a.is_stuck for a in samplers) else _LIKELY * S
+    Q, likely = squared_error_of(D, S), max(D - own, _LEAST_SHARE * D)
     if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
         Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
-    # The weight of the sampler. The two errors together make up the distance. One that is stuck shows the errors alone.
-    weight = 0.0 if stuck else likely / (likely + min(S, D))
+    # The weight of the sampler. The two errors together make up the distance.
+    weight = likely / (likely + min(own, D))
     mixed = s + (1.0 - weight) * gap
     # The error of a sampler is 0 for states that are known to be impossible, or the only possible ones. A marginal of
     # exactly 0 or 1 by rounding is not known to be certain.
-    errors = np.where(se > 0.0, np.hypot(weight * se, (1.0 - weight) * errors_by_distance(gap, se, Q)), 0.0)
+    # Errors of a sampler that is stuck are not independent of those of the other answer, so a mean does not lower them.
+    one, two = (1.0, 1.0) if stuck else (weight, 1.0 - weight)
+    errors = np.where(se > 0.0, np.hypot(one * se, two * errors_by_distance(gap, se, Q)), 0.0)
     ptr = sampled.estimate.marginals.ptr  # type: ignore[union-attr]
     error = float(np.sqrt(np.mean(errors**2)))
     log_z = _log_z(_with_log_z_errors(answers, mixed, errors, log_range))[0]
@@ -193,6 +219,8 @@ def _with_log_z_errors(
         if e.log_z_error is None:
             off = np.hypot(gap, errors)
             error = log_z_error_of(off, e.marginals.ptr)
+            if np.mean(off**2) > _FAR_OFF**2:
+                error = math.inf
             if answer.solver.name == "bp" and e.status is not Status.CONVERGED:
                 error = max(error, _UNSETTLED * log_range * float(np.sqrt(np.mean(off**2))))
             suggested[n] = error
@@ -203,6 +231,8 @@ def _with_log_z_errors(
     best = min(suggested, key=lambda n: suggested[n], default=-1)
     if best >= 0 and math.isfinite(suggested[best]):
         kept[best] = replace(answers[best], estimate=replace(answers[best].estimate, log_z_error=suggested[best]))
+    elif best >= 0 and not any(a.estimate.log_z is not None for a in kept):
+        kept[best] = answers[best]  # Its error is not known.
     return kept
 
 
@@ -236,8 +266,8 @@ def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswe
         one, two = weight * math.sqrt(S), (1.0 - weight) * math.sqrt(max(Q, D))
         error = math.sqrt(one**2 + two**2 + 2.0 * _CORRELATION * one * two)
         name = _mixed_name(weight, best, q)
-    if error is not None and lower is not None and upper is not None:
-        error = min(error, upper - lower)
+    if lower is not None and upper is not None and (error is not None or lower == upper):
+        error = min(math.inf if error is None else error, upper - lower)
     inside = min(max(log_z, -math.inf if lower is None else lower), math.inf if upper is None else upper)
     said = "" if lower is None or upper is None else f"ln Z is proven to be within {upper - lower:.3g}."
     if error is not None:
@@ -264,9 +294,9 @@ def _weights(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, float]
     return weight, max(1.0, float(precision @ spread) / max(1, len(values) - 1))
 
 
-def _together(samplers: Sequence[LadderAnswer], stuck: bool) -> LadderAnswer:
+def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer:
     """Return several samplers as one, each weighted by one over its squared error."""
-    unmixed = [a.solver.name == "gibbs" and _r_hat(a) > R_HAT_LIMIT and not stuck for a in samplers]
+    unmixed = [a.solver.name == "gibbs" and _r_hat(a) > R_HAT_LIMIT for a in samplers]
     factors = np.where(unmixed, _UNMIXED, 1.0)
     errors = np.stack([f * _values(a.estimate.standard_errors) for f, a in zip(factors, samplers, strict=True)])
     values = np.stack([_values(a.estimate.marginals) for a in samplers])
@@ -305,15 +335,15 @@ def _is_settled(answers: Sequence[LadderAnswer]) -> bool:
 
 
 def _second_opinion(answers: Sequence[LadderAnswer]) -> LadderAnswer | None:
-    """Return the answer of regions if it should be averaged with that of the network.
+    """Return the answer that should be averaged with the best one: regions with the network, or BP with regions.
 
     Where BP has no fixed point, regions are better than the network on diagnosis and linkage and worse on frustrated
     grids, and nothing shows which. The KL of a mean is at most the mean of both.
     """
-    finite = [a for a in answers if a.estimate.status is not Status.NON_FINITE]
-    if _is_settled(answers) or not {"fe-net", "regions"} <= {a.solver.name for a in finite}:
+    finite = {a.solver.name: a for a in answers if a.estimate.status is not Status.NON_FINITE}
+    if _is_settled(answers) or "regions" not in finite:
         return None
-    return next(a for a in reversed(finite) if a.solver.name == "regions")
+    return finite["regions"] if "fe-net" in finite else finite.get("bp")
 
 
 def _best_unjudged(answers: Sequence[LadderAnswer]) -> LadderAnswer:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal
+import numpy as np
+
+from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal, Seconds
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
 from equifactor.kernels.compile_costs import COMPILE_SHARE, LAST_COMPILE_SHARE, can_compile, seconds_to_compile
 from equifactor.solvers.auto.crude_bounds import log_range, with_error
-from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
+from equifactor.solvers.auto.ladder_answers import STUCK, LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.ladder import Ladder, Step, Steps
@@ -32,6 +35,7 @@ _GOOD_ERROR = 5e-4
 # 10 %.
 _REGION_SHARE = 0.15
 _MOST_TABLES = 2.0**-6  # GiB of tables for solvers after the cutset: with more, they get slower and not better.
+_SPLITTINGS = 4.0  # Splittings that regions should have time for, on a model that nothing else answers. By hand.
 # The share of the time left for bounds on ln Z; without dense tables, for the lower one. Halved or doubled: error
 # within 10 %, of ln Z within 20 %; halved on public models: +84 %.
 _BOUND_SHARE = 0.5
@@ -40,14 +44,25 @@ _TREE_SHARE = 0.9
 # A solver is not started with less time than this. Halved or doubled: error within 10 % with 0.3 s; doubled with 0.1 s:
 # error +290 %.
 _LEAST_SECONDS = 0.05
-# Single-variable sampling is not started with less time than this: its starts alone take 5 to 20 ms.
+# Single-variable sampling of a model with zeros is not started with less time than this: its starts take up to 20 ms.
 _LEAST_GIBBS = 0.01
 # The share of the time left for single-variable sampling before that of blocks. With 0.1 s it errs ten times less on
 # graphs of 24 variables with all pairs; with 1 s and strong couplings blocks err thirty times less.
 _GIBBS_SHARE = 0.25
-# With fewer seconds than this it gets this share, and the rest as well if its chains are not stuck. With 0.25 s, errors
-# on rugged graphs are half as large, but two standard errors cover 78 % of them; with 0.05 s they cover 92 %.
-_SHORT, _SHORT_SHARE = 0.05, 0.4
+# The share of the time left for a first look by single-variable sampling, the sweeps of each chain that must fit into
+# it, and the R-hat that chains must promise to have at the end. All by `benchmarks.front`, even places.
+_LOOK = 0.12, 32, 1.5
+# The same if little time is left: R-hat of short chains is too large. If the network has no time, the look has all.
+_SHORT = 0.05
+_SHORT_LOOK = 0.4, 96, 2.0
+# The standard error of marginals, expected at the end of the time, below which neither networks nor regions are better
+# than a sampler: they err by 0.01 to 0.1 on models on which single-variable sampling mixes.
+_PROMISING = 0.01
+# The share of the time left up to which the network is worth its time after such a look: if the chains may mix, and if
+# not. A deep belief network with 0.3 s has a KL of 0.33 with the network and 0.07 without. Chosen by hand.
+_NETWORK_SHARES = 0.25, 0.75
+_TRIAL_SHARE = 0.15  # The share of the time left for a first run of blocks if single-variable sampling may be better.
+_COVERS = 2.0  # Chains that are stuck give way to blocks if there is time for this many covers. Chosen by hand.
 _LEAST_BLOCKS = 0.02  # Sampling in blocks is not started with less time than this. It may still refuse a large model.
 _MOST_DRAWS = 10**5  # Draws of each chain of single-variable sampling at most: the time ends first.
 # Reference seconds of quick bounds on ln Z for a table entry: 1.5 s on a formula of 656,000 clauses.
@@ -76,6 +91,9 @@ class SumLadder:
         limits: what may be used beside time.
         answers: the answers so far, at first those of message passing or a network.
         unready: the solvers whose kernels could not be compiled in time.
+        looked: the answer of a short run of single-variable sampling, if there was one.
+        mixes: whether its chains should agree at the end of the time.
+        promises: whether a sampler should then be better than networks and regions.
     """
 
     graph: FactorGraph
@@ -85,6 +103,9 @@ class SumLadder:
     limits: LadderLimits
     answers: list[LadderAnswer] = field(default_factory=list)
     unready: list[str] = field(default_factory=list)
+    looked: LadderAnswer | None = None
+    mixes: bool = False
+    promises: bool = False
 
     def run(self) -> Estimate:
         """Run the solvers and return the best answer, with a message about how it was found."""
@@ -174,28 +195,86 @@ class SumLadder:
         if self.task is Task.PR:
             yield self._step(WeightedMiniBuckets(memory_limit=self._tables), _BOUND_SHARE)
         regions = Regions(memory_limit=self._tables, check=0.0)  # The sampler below judges it.
-        found = yield self._step(regions, _REGION_SHARE)
-        if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
-            return
-        gibbs, quick = Gibbs(samples=_MOST_DRAWS), None
-        if self.task is Task.MAR:
-            short = self.context.clock.left < _SHORT
-            quick = yield self._step(gibbs, _SHORT_SHARE if short else _GIBBS_SHARE, least=_LEAST_GIBBS)
-            if short and isinstance(quick, LadderAnswer) and not (quick.is_empty or quick.is_stuck):
-                yield from self._longer(gibbs, quick)  # Blocks would hardly start.
+        # Blocks do not start without a cover. Single-variable sampling alone is stuck on a rigid model.
+        alone = self.is_rigid and not Budget(self.context.clock).worth_starting(
+            Seconds.BLOCK_COVER * self.graph.num_vars
+        )
+        if not self.promises:
+            least = min(_LEAST_SECONDS, _SPLITTINGS * Seconds.SPLITTING * self.graph.structure.num_edges)
+            found = yield self._step(regions, 1.0 if alone else _REGION_SHARE, least=least if alone else _LEAST_SECONDS)
+            if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
+                return
+        gibbs, quick = Gibbs(samples=_MOST_DRAWS), self.looked
+        if self.task is Task.MAR and quick is None and not alone:
+            share = 1.0 if self.context.clock.left < _LEAST_BLOCKS else _GIBBS_SHARE
+            found = yield self._step(gibbs, share, least=_LEAST_GIBBS if self._has_zeros else 0.0)
+            quick = None if isinstance(found, Refusal) else found
+        if quick is not None and not quick.is_empty and self._prefers_singles(quick):
+            trial = yield self._step(self._sampler(), _TRIAL_SHARE, least=_LEAST_BLOCKS)
+            if not (isinstance(trial, LadderAnswer) and trial.merit < quick.merit):
+                yield from self._longer(gibbs, quick)
                 return
         sampled = yield self._step(self._sampler(), 1.0, least=_LEAST_BLOCKS)
         if quick is not None and self._sampler().name in self.unready:
             yield from self._longer(gibbs, quick)  # It is the sampler that is compiled the soonest.
-        if isinstance(sampled, Refusal) or sampled.is_empty:
+        if (isinstance(sampled, Refusal) or sampled.is_empty) and not alone:
             yield self._step(regions, 1.0)  # The sampler had too little time, or found nothing to start from.
+
+    def _prefers_singles(self, quick: LadderAnswer) -> bool:
+        """Return whether a longer run of single-variable sampling may be better than one of blocks."""
+        clock = self.context.clock
+        covers = _COVERS * Seconds.BLOCK_COVER * self.graph.num_vars
+        return self.mixes or quick.r_hat_after(clock.left) < STUCK or not Budget(clock).worth_starting(covers)
+
+    def look(self) -> None:
+        """Sample single variables for a small part of the time if that shows something."""
+        from equifactor.solvers.auto.sum_portfolio import network_fits
+        from equifactor.solvers.sampling.gibbs import Gibbs
+
+        clock, solver, s = self.context.clock, Gibbs(samples=_MOST_DRAWS), self.graph.structure
+        if self.task is not Task.MAR or isinstance(self.form, Refusal) or self.is_rigid:
+            return
+        short = clock.left < _SHORT
+        share, sweeps, most = _SHORT_LOOK if short else _LOOK
+        if short and not network_fits([self.graph], self.context):
+            share, sweeps = 1.0, _LOOK[1]
+        work = sweeps * solver.chains * Seconds.GIBBS_STATE * float(s.card[s.scope_vars].sum())
+        if not Budget(clock).worth_starting(work, share):
+            return
+        found = self._step(solver, share).run()
+        if isinstance(found, Refusal) or found.is_empty:
+            return
+        self.looked, left = found, max(clock.left, 1e-9)
+        self.mixes = found.r_hat_after(left) < most
+        error = float(np.sqrt(np.mean(found.squares) * found.seconds / left))
+        self.promises = self.mixes and (short or error < _PROMISING)
+
+    def needs_no_network(self, clock: Clock) -> bool:
+        """Return whether a sampler needs the time of the network more."""
+        from equifactor.solvers.auto.sum_portfolio import network_seconds
+
+        if self.promises or self.looked is None:
+            return self.promises
+        share = _NETWORK_SHARES[0 if self.mixes else 1]
+        return network_seconds([self.graph], clock) > share * self.context.clock.left
+
+    @cached_property
+    def is_rigid(self) -> bool:
+        """Whether the model is full of zeros, so that chains which move single variables do not mix."""
+        from equifactor.solvers.auto.by_search import is_full_of_zeros
+
+        return is_full_of_zeros(self.graph, self.form)
 
     def _longer(self, sampler: Solver, quick: LadderAnswer | Refusal) -> Steps[LadderAnswer]:
         """Offer a run of a sampler for the rest of the time, in place of its first run."""
-        longer = yield self._step(sampler, 1.0, least=_LEAST_GIBBS, compile_share=LAST_COMPILE_SHARE, stream=1)
+        longer = yield self._step(sampler, 1.0, least=0.0, compile_share=LAST_COMPILE_SHARE, stream=1)
         if isinstance(quick, LadderAnswer) and isinstance(longer, LadderAnswer) and not longer.is_empty:
             # Standard errors of two short runs are too rough to weigh them.
             self.answers = [answer for answer in self.answers if answer is not quick]
+
+    @property
+    def _has_zeros(self) -> bool:
+        return bool(np.isneginf(self.graph.log_phi).any())
 
     @property
     def _tables(self) -> float:

@@ -21,11 +21,17 @@ from equifactor.solving.estimate import Estimate
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.graph import FactorGraph
+    from equifactor.graph.structure import Structure
     from equifactor.solvers.messages.bp import BeliefPropagation
     from equifactor.solving.solver import SolveContext, Solver
 
-# The share of the time left for the first run of BP, which takes milliseconds on most graphs.
-_QUICK_SHARE = 0.2
+# The share of the time left for the first runs of BP, which take milliseconds on most graphs. With few seconds left the
+# second share holds: hardly anything else answers then.
+_QUICK_SHARE, _SHORT, _SHORT_SHARE = 0.2, 0.03, 0.7
+_FIRST_RUN = 0.5  # The share of this time for the run with little damping: a run with more may follow.
+# The change of messages below which BP counts as nearly settled, and the share of its answer in the mean with a damped
+# run if it has not settled: on linkage .5 gives a KL of .035 and .022, at even and odd places, and .25 .024 and .010.
+_NEARLY_SETTLED, _UNSETTLED_SHARE = 1e-3, 0.25
 # Other runs of BP start if the first one took at most this share of the time left after it and the network.
 _MORE_RUNS_SHARE = 0.1
 _LEAST_SHARE = 0.3  # The share of the time left for the first answers. Halved or doubled: error within 10 %.
@@ -35,6 +41,12 @@ _MOST_SHARE = 0.8
 _ROOM = 1.5  # The network gets this many times the time that it should take, which lets it compare itself with BP.
 _DAMPED, _DAMPED_ITERATIONS = 0.9, 50  # A damping and a number of iterations with which BP stays near its start.
 _STEPS = 8  # Steps of the network after which its answer counts, half of its 16: on most families it is as good.
+# Squares of a model are counted if by the cubes of degrees it takes more reference seconds than this to find them, and
+# the model has at most this number of variables. Both chosen by hand.
+_FEW_LOOPS, _FEW_VARS = 5e-3, 512
+# The share of the work of the network that comes before it compares itself with BP: 0.3 to 0.5 for 16 steps on 18
+# models. With half of the steps its answer counts.
+_ALONE = 0.3
 _BYTES = 2500  # Bytes that the network needs for an edge state. Estimated from the sizes of its tensors.
 _MEMORY = 4 * GIB  # Bytes that the network may use, as many as `exact` by default.
 
@@ -56,7 +68,7 @@ def bp_tries() -> tuple[BeliefPropagation, ...]:
 
 def seconds_for_first(graphs: Sequence[FactorGraph], task: Task, context: SolveContext, left: float) -> float:
     """Return how many of the seconds left the first answers may take; more if little is left for the network."""
-    needed = Budget(context.clock).time_for(_network_work(graphs)) if task is Task.MAR else 0.0
+    needed = network_seconds(graphs, context.clock) if task is Task.MAR else 0.0
     return min(max(_LEAST_SHARE * left, _ROOM * needed), _MOST_SHARE * left)
 
 
@@ -64,13 +76,19 @@ def quick_answers(graphs: Sequence[FactorGraph], task: Task, context: SolveConte
     """Return the answers of one run of BP, so that every graph has an answer before anything slower begins."""
     clock = context.clock
     bp, begin = bp_tries()[0], clock.seconds
-    found = _bp(bp, graphs, task, replace(context, clock=clock.part(_QUICK_SHARE)), clock)
+    short = clock.left < _SHORT * len(graphs) and not network_fits(graphs, context)
+    share = _SHORT_SHARE if short else _QUICK_SHARE
+    found = _bp(bp, graphs, task, replace(context, clock=clock.part(share)), clock)
     each = (clock.seconds - begin) / max(1, len(graphs))
     return [LadderAnswer(bp, estimate, each) for estimate in found]
 
 
 def first_answers(
-    graphs: Sequence[FactorGraph], quick: Sequence[LadderAnswer], task: Task, context: SolveContext
+    graphs: Sequence[FactorGraph],
+    quick: Sequence[LadderAnswer],
+    task: Task,
+    context: SolveContext,
+    sampled: Sequence[int] = (),
 ) -> list[list[LadderAnswer]]:
     """Return the answers of BP, the best of several runs, and for marginals those of the network, for each graph.
 
@@ -83,13 +101,15 @@ def first_answers(
         quick: the answers of one run of BP.
         task: MAR or PR.
         context: the clock of all first answers.
+        sampled: the places of graphs that a sampler will answer better, for which one run of BP is enough.
     """
     clock = context.clock
-    learned = task is Task.MAR and _can_run(context) and network_fits(graphs, context)
+    waiting = [n for n in range(len(graphs)) if n not in sampled]
+    learned = task is Task.MAR and _can_run(context) and network_fits([graphs[n] for n in waiting], context)
     runs: list[list[tuple[Estimate, Solver]]] = [[(answer.estimate, answer.solver)] for answer in quick]
     used = sum(answer.seconds for answer in quick)
     answers: list[list[LadderAnswer]] = [[] for _ in graphs]
-    asked = [n for n, own in enumerate(runs) if own[0][0].status is not Status.ZERO_PROBABILITY]
+    asked = [n for n in waiting if runs[n][0][0].status is not Status.ZERO_PROBABILITY]
     if learned and asked and not clock.stopped:
         from equifactor.solvers.learned.fe_net_solver import FENetSolver
 
@@ -116,12 +136,12 @@ def _bp(
 
     The second run costs at least what the first needed to start. It is left out if it would end after the deadline.
 
-    On public models at even and odd places BP has a KL of .36 and .44 on linkage, .10 and .086 on Promedus and 3.9 and
-    2.5 on Grids; the damped run .018 and .009, .17 and .15, 1.2 and .66; their mean .031 and .021, .07 and .048, .81
-    and .59.
+    On public models at even and odd places BP has a KL of .30 and .48 on linkage, .008 and .002 on Promedus and 3.3
+    and 2.0 on Grids; the damped run .023 and .009, .17 and .12, 1.2 and .66; the mean .028 and .010, .05 and .033, .67
+    and .49. On Promedus messages hardly change at the end.
     """
     begin = whole.seconds
-    found = _run(bp, graphs, task, context)
+    found = _run(bp, graphs, task, replace(context, clock=context.clock.part(_FIRST_RUN)))
     if whole.seconds - begin > whole.left + GRACE:
         return found
     failed = [n for n, e in enumerate(found) if _failed(e) and e.marginals is not None and task is Task.MAR]
@@ -132,7 +152,8 @@ def _bp(
         own = found[n].marginals
         if own is not None and other.marginals is not None and np.isfinite(own.values).all():
             message = f"BP did not converge, so the mean of runs with damping {bp.damping:g} and {_DAMPED:g} is used."
-            mean = Marginals(0.5 * (own.values + other.marginals.values), own.ptr)
+            share = 0.5 if found[n].stats.get("change", np.inf) < _NEARLY_SETTLED else _UNSETTLED_SHARE
+            mean = Marginals(share * own.values + (1.0 - share) * other.marginals.values, own.ptr)
             found[n] = replace(found[n], marginals=mean, message=message)
     return found
 
@@ -155,15 +176,30 @@ def _learned(network: Solver, graphs: Sequence[FactorGraph], task: Task, context
     return run_any_kind(network, graphs, task, context)
 
 
+def network_seconds(graphs: Sequence[FactorGraph], clock: Clock) -> float:
+    """Return the seconds that the network should take here."""
+    return Budget(clock).time_for(_network_work(graphs))
+
+
 def _network_work(graphs: Sequence[FactorGraph]) -> float:
     """Return the reference seconds that the network should take: its steps, and its search for short loops."""
-    loops, entries = 0.0, sum(g.structure.num_entries for g in graphs)
-    for structure in (g.structure for g in graphs):
-        in_pairs = np.repeat(structure.arity == 2, structure.arity)
-        degree = np.bincount(structure.scope_vars[in_pairs], minlength=1)
-        loops += float((degree.astype(float) ** 3).sum())
-    start = Seconds.NETWORK_ENTRY * entries
-    return start + Seconds.NETWORK_STATE * _edge_states(graphs) + Seconds.NETWORK_LOOPS * loops
+    work, slots = Seconds.NETWORK_START, 0
+    for s in (g.structure for g in graphs):
+        slots = max(slots, int(s.arity[np.unique(np.diff(s.table_ptr), return_index=True)[1]].sum()))
+        work += Seconds.NETWORK_ENTRY * s.num_entries + _loop_work(s)
+    return work + Seconds.NETWORK_STATE * _edge_states(graphs) + Seconds.NETWORK_SLOT * slots
+
+
+def _loop_work(structure: Structure) -> float:
+    """Return the reference seconds to find the squares of pair factors without diagonals."""
+    ends = structure.scope_vars[np.repeat(structure.arity == 2, structure.arity)].reshape(-1, 2)
+    cubes = Seconds.NETWORK_LOOPS * float((np.bincount(ends.ravel(), minlength=1).astype(float) ** 3).sum())
+    if cubes < _FEW_LOOPS or structure.num_vars > _FEW_VARS:
+        return cubes
+    near = np.zeros((structure.num_vars, structure.num_vars))
+    near[ends[:, 0], ends[:, 1]] = near[ends[:, 1], ends[:, 0]] = 1.0
+    common = np.where(near + np.eye(len(near)) > 0.0, 0.0, near @ near)
+    return Seconds.NETWORK_SQUARE * float((common * (common - 1.0)).sum()) / 8.0  # Each square has two diagonals.
 
 
 def _edge_states(graphs: Sequence[FactorGraph]) -> int:
@@ -171,9 +207,9 @@ def _edge_states(graphs: Sequence[FactorGraph]) -> int:
 
 
 def network_fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
-    """Return whether the network should end in the time left, and fits memory."""
+    """Return whether the network should make enough steps in the time left, and fits memory."""
     budget = Budget(context.clock, memory=_MEMORY)
-    return budget.worth_starting(_network_work(graphs), 1.0, _BYTES * _edge_states(graphs))
+    return budget.worth_starting(_ALONE * _network_work(graphs), 1.0, _BYTES * _edge_states(graphs))
 
 
 def _can_run(context: SolveContext) -> bool:

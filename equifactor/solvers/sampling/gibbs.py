@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
 
 _FIRST_BATCHES = 64  # The first batches hold 1/64 of all draws. Halved or doubled: error within 15 %.
-_LONGEST_BATCH = 32  # Draws in each of the first batches at most. Halved or doubled: error within 10 %.
+_LONGEST_BATCH = 4  # Draws in each of the first batches at most, because short runs need several batches, too.
 # Phases of local search to repair a start of probability zero. Halved or doubled: error within 10 %.
 _REPAIR_PHASES = 400
 # Sweeps after which the scores of all chains are recomputed. Halved or doubled: error within 15 %.

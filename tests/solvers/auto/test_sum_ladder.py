@@ -64,8 +64,8 @@ def test_a_mix_is_better_than_its_parts(bias: float, error: float) -> None:
 def test_without_a_sampler_the_better_method_answers() -> None:
     p = np.full(200, 0.5)
     answer, name, _ = best_marginals([_answer(BeliefPropagation(), p), _answer(Regions(), p + 0.1)])
-    assert name == "regions"
-    assert answer.marginals is not None
+    assert name == "regions and bp"  # BP has not settled, so nothing shows which of the two is better.
+    assert _off(answer, p + 0.05) < 1e-12
 
 
 def test_ln_z_stays_within_the_bounds() -> None:
@@ -91,7 +91,6 @@ def test_marginals_of_a_strip_that_elimination_does_not_fit(driven_time) -> None
     assert off[1] < 0.02
     assert off[1] <= off[0] + 0.01
     assert "Solvers run: " in long.message
-    assert "regions" in long.message
     assert long.standard_errors is not None
     assert long.stats["error_estimate"] < 0.05
 
