@@ -149,3 +149,9 @@ def test_tries_go_on_where_orders_come_near_to_the_limits() -> None:
     kept = sum(2.0 ** bits[found.separators[a:b]].sum() for a, b in pairwise(found.sep_ptr.tolist()))
     assert kept <= limits.kept
     assert isinstance(best_order(structure, limits._replace(near=8.0, tries=1000, kept=2.0**10)), NoOrder)
+
+
+def test_tries_do_not_go_on_where_all_orders_are_alike() -> None:
+    graph = FactorGraph([2] * 24, [([i, j], np.ones((2, 2))) for i in range(24) for j in range(i)])
+    found = best_order(graph.structure, PlanningLimits(kept=2.0**21, message=2.0**21, near=16.0))
+    assert found.tries == 32  # Eight within the limits, and 24 that are never better than the first of them.
