@@ -28,6 +28,7 @@ from equifactor.factors.count import AtLeast as AtLeast
 from equifactor.factors.count import AtMost as AtMost
 from equifactor.factors.count import Count as Count
 from equifactor.factors.count import Exactly as Exactly
+from equifactor.factors.noisy_max import NoisyMax as NoisyMax
 from equifactor.factors.noisy_or import NoisyOr as NoisyOr
 from equifactor.factors.parity import Parity as Parity
 from equifactor.factors.potts import Potts as Potts

@@ -27,6 +27,7 @@ KINDS: dict[str, Any] = {
     "noisy_or": "equifactor.factors.noisy_or:NoisyOr",
     "potts": "equifactor.factors.potts:Potts",
     "truncated_linear": "equifactor.factors.truncated_linear:TruncatedLinear",
+    "noisy_max": "equifactor.factors.noisy_max:NoisyMax",
 }
 
 

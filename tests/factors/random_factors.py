@@ -13,6 +13,7 @@ from equifactor import (
     Count,
     Exactly,
     FactorGraph,
+    NoisyMax,
     NoisyOr,
     Parity,
     Potts,
@@ -24,7 +25,7 @@ from equifactor.graph.structured_factor import TABLE
 
 BINARY = ("parity", "clause", "count", "at most", "at least", "exactly", "noisy_or")
 PAIRS = ("potts", "truncated_linear")
-KINDS = (*BINARY, *PAIRS, "sparse")  # the kinds that `random_factor` can make
+KINDS = (*BINARY, *PAIRS, "sparse")  # the kinds with compiled kernels that `random_factor` can make
 
 
 def random_factor(rng: np.random.Generator, kind: str, card: tuple[int, ...]) -> Any:
@@ -73,6 +74,20 @@ def _sparse(rng: np.random.Generator, card: tuple[int, ...]) -> SparseTable:
     values[rng.random(len(listed)) < 0.3] = -np.inf
     default = float(rng.choice([-np.inf, rng.normal()]))
     return SparseTable(np.array(np.unravel_index(listed, card)).T, values, default)
+
+
+def random_noisy_max(rng: np.random.Generator, card: tuple[int, ...]) -> NoisyMax:
+    """Return an effect at any place of the scope, with zeros; a kind without kernels."""
+    place = int(rng.integers(len(card)))
+    levels = card[place]
+
+    def rows(*shape: int) -> Any:
+        table = rng.dirichlet(np.ones(levels), size=shape) * (rng.random((*shape, levels)) < 0.7)
+        table[..., int(rng.integers(levels))] += 1e-3
+        return (table / table.sum(axis=-1, keepdims=True)).tolist()
+
+    causes = [rows(d) for n, d in enumerate(card) if n != place]
+    return NoisyMax(rows(), causes, place=place)
 
 
 def kinds_for(card: tuple[int, ...]) -> list[str]:
