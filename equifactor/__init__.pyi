@@ -10,7 +10,6 @@ from equifactor import large as large
 from equifactor import learned as learned
 from equifactor import metrics as metrics
 from equifactor import networks as networks
-from equifactor import sequences as sequences
 from equifactor import solvers as solvers
 from equifactor import symmetry as symmetry
 from equifactor import testing as testing

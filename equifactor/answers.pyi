@@ -12,6 +12,9 @@ from equifactor.questions.many_results import ManyResults as ManyResults
 from equifactor.questions.ranking import Ranking as Ranking
 from equifactor.questions.samples import Samples as Samples
 from equifactor.questions.sensitivity import Sensitivity as Sensitivity
+from equifactor.sequences.dynamic_fit import FittedSequences as FittedSequences
+from equifactor.sequences.trajectory import StateSequence as StateSequence
+from equifactor.sequences.trajectory import Trajectory as Trajectory
 from equifactor.solvers.counting.model_circuit import Circuit as Circuit
 from equifactor.solvers.elimination.plan import Plan as Plan
 from equifactor.solvers.learned.bp_layer import Beliefs as Beliefs

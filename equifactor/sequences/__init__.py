@@ -9,7 +9,3 @@ best_sequences.py     the most probable sequence             dynamic_fit.py     
 state_kernels.py      compiled passes for long sequences     unrolled_answers.py  any solver, for large slices
 trajectory.py         what these return
 """
-
-from equifactor.base.lazy_names import lazy_names
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
