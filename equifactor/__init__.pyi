@@ -9,7 +9,6 @@ from equifactor import interop as interop
 from equifactor import large as large
 from equifactor import learned as learned
 from equifactor import metrics as metrics
-from equifactor import networks as networks
 from equifactor import solvers as solvers
 from equifactor import symmetry as symmetry
 from equifactor import testing as testing

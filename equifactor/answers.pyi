@@ -4,6 +4,10 @@ from equifactor.graph.marginals import Marginals as Marginals
 from equifactor.learning.crf.graph_crf import CRFAnswer as CRFAnswer
 from equifactor.learning.fitting.fit_method import Fitted as Fitted
 from equifactor.learning.training.training_log import TrainingLog as TrainingLog
+from equifactor.networks.causal_effect import CausalEffect as CausalEffect
+from equifactor.networks.conditional_table import ConditionalTable as ConditionalTable
+from equifactor.networks.divergence import Divergence as Divergence
+from equifactor.networks.separation import Separation as Separation
 from equifactor.questions.comparison import Comparison as Comparison
 from equifactor.questions.findings import Findings as Findings
 from equifactor.questions.information import Information as Information

@@ -8,7 +8,3 @@ causal_effect.py      effects by adjustment for back-door sets
 divergence.py         how far two models are apart, and which tables differ most
 forward_samples.py    samples from parents to children
 """
-
-from equifactor.base.lazy_names import lazy_names
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

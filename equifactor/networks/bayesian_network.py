@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from equifactor.base.files import PathLike
     from equifactor.graph.reading.inputs import Variable
     from equifactor.networks.causal_effect import CausalEffect
+    from equifactor.networks.divergence import Divergence
     from equifactor.networks.stated_tables import States, Tables
 
 _ADVICE = "Use a FactorGraph for a model that is not a network."
@@ -228,6 +229,18 @@ class BayesianNetwork(FactorGraph):
 
         chosen = None if adjust is None else self._numbers(adjust, "adjust")
         return effect_of(self, cause, outcome, chosen, self._numbers(latent, "latent"))
+
+    def divergence(self, other: FactorGraph, *, memory_limit: float = 1.0, seed: int = 0) -> Divergence:
+        """Return how far another model over the same variables is from this one, and which tables differ most.
+
+        Args:
+            other: a network or graph. Variables are matched by name, and states by name in any order.
+            memory_limit: GiB for exact sums. If they do not fit, the answer is a mean over samples of this network.
+            seed: of these samples.
+        """
+        from equifactor.networks.divergence import divergence
+
+        return divergence(self, other, memory_limit=memory_limit, seed=seed)
 
     # ---- other packages ---------------------------------------------------------------------------------
 

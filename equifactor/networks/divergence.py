@@ -79,7 +79,7 @@ def divergence(p: FactorGraph, q: FactorGraph, *, memory_limit: float = 1.0, see
         >>> import equifactor as ef
         >>> p = ef.BayesianNetwork({"rain": [0.8, 0.2], "grass": ("rain", [[0.9, 0.1], [0.2, 0.8]])})
         >>> q = ef.BayesianNetwork({"rain": [0.8, 0.2], "grass": ("rain", [[0.9, 0.1], [0.4, 0.6]])})
-        >>> print(ef.networks.divergence(p, q))
+        >>> print(p.divergence(q))
         KL divergence 0.0183032, Hellinger distance 0.0697667
         variable  share of KL
         ---------------------
