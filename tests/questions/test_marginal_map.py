@@ -14,9 +14,12 @@ from equifactor.base.clock import Clock
 from equifactor.base.errors import FormatError, ModelError, OptionError
 from equifactor.formats.results import format_mmap, read_query
 from equifactor.generators import ising_grid, random_graph
-from equifactor.solvers.auto import marginal_search, query_portfolio
+from equifactor.solvers.auto import marginal_search, query_branching, query_portfolio
+from equifactor.solvers.auto.query_branching import QueryBranching
 from equifactor.solvers.elimination import partial_sums
 from equifactor.solvers.elimination.marginal_map import QueryProblem, query_problem
+from equifactor.solvers.elimination.mixed_elimination import plan_mixed
+from equifactor.solvers.elimination.orders import Order, best_order
 from equifactor.solving.solver import SolveContext
 
 GRAPHS = graphs()
@@ -73,6 +76,7 @@ def test_a_search_between_bounds_where_sums_do_not_fit(monkeypatch: pytest.Monke
     monkeypatch.setattr(query_portfolio, "_SUM_BITS", 2.0)
     monkeypatch.setattr(query_portfolio, "_MOST_STEPS", 40)
     monkeypatch.setattr(query_portfolio, "_BOUND_SHARE", 0.02)
+    monkeypatch.setattr(QueryBranching, "where_it_fits", lambda *_: None)
     monkeypatch.setattr("equifactor.solvers.auto.chooser._FEW_STATES", 1)
     for seed in range(1):
         graph = ising_grid(4, 4, seed=seed)
@@ -89,11 +93,60 @@ def test_a_search_ends_when_its_bounds_meet(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("equifactor.solvers.auto.chooser._FEW_STATES", 1)
     monkeypatch.setattr(query_portfolio, "_SUM_BITS", 2.0)
     graph = ising_grid(4, 4, seed=0)
+    monkeypatch.setattr(QueryBranching, "where_it_fits", lambda *_: None)
     nothing = ef.solve(graph, "MMAP", query=[], time_limit=1.0)
     assert nothing.status is ef.Status.OPTIMAL
     assert nothing.log_score == pytest.approx(ef.solve(graph, "PR").log_z)
     monkeypatch.setattr(query_portfolio, "upper_bound", lambda *_: best_sum(graph, [5, 10]))
     assert ef.solve(graph, "MMAP", query=[5, 10], time_limit=4.0).status is ef.Status.OPTIMAL
+
+
+@pytest.mark.parametrize("bits", [5.0, 7.0])
+def test_a_search_over_the_query_proves_the_best_answer(bits: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equifactor.solvers.auto.chooser._FEW_STATES", 1)
+    monkeypatch.setattr(query_portfolio, "_SUM_BITS", 0.0)
+    monkeypatch.setattr(query_portfolio, "_SEARCH_BITS", 0.0)
+    monkeypatch.setattr(query_branching, "_BITS", bits)
+    for seed in range(12):
+        graph = ising_grid(4, 4, seed=seed) if seed % 2 else random_graph(8, 9, arity=(1, 3), zeros=0.2, seed=seed)
+        query = np.random.default_rng(seed).permutation(8)[: 3 + seed % 3].tolist()
+        check(graph, query, "auto")
+
+
+def test_bounds_of_a_search_over_the_query_hold_at_every_node() -> None:
+    nodes = 0
+    for seed in range(40):
+        graph = random_graph(9, 12, arity=(1, 3), card=(1, 3), zeros=0.3 * (seed % 2), seed=seed)
+        query = np.random.default_rng(seed).permutation(9)[:5]
+        is_query = np.isin(np.arange(9), query)
+        order = best_order(graph.structure)
+        assert isinstance(order, Order)
+        root = plan_mixed(graph.structure, order.variables, is_query, 3.0 + seed % 3, 1e9)
+        search, best = QueryBranching(graph, is_query, root, Clock(60.0), 1e-9), best_sum(graph, query.tolist())
+        while not search.finished:
+            search.step()
+            assert not search.nodes or search.bound >= best - 1e-9
+        assert search.score == pytest.approx(best, abs=1e-9)
+        nodes += search.nodes
+    assert nodes > 80
+
+
+def test_a_search_over_the_query_stops_with_its_clock() -> None:
+    graph = ising_grid(4, 4, seed=2)
+    is_query = np.arange(16) % 3 == 0
+    order = best_order(graph.structure)
+    assert isinstance(order, Order)
+    root = plan_mixed(graph.structure, order.variables, is_query, 4.0, 1e9)
+    search = QueryBranching(graph, is_query, root, Clock(0.0), 1e-7)
+    search.step()
+    assert not search.finished
+    assert search.bound == math.inf
+    late = QueryBranching(graph, is_query, root, Clock(60.0), 1e-7)
+    late.step()
+    before = late.bound
+    late.clock = Clock(0.0)
+    late.step()
+    assert late.bound == before
 
 
 def test_a_step_never_lowers_the_sum() -> None:

@@ -121,6 +121,10 @@ class BlockAscent:
             self.states[own[kept]] = best.assignment
         return rises
 
+    def offer(self, states: IntArray, score: float) -> None:
+        """Take over the states [v] of a better answer, whose sum is known."""
+        self.states, self.score = states.copy(), score
+
     def _block(self, size: int) -> IntArray:
         """Return query variables near a random one, in steps from neighbour to neighbour."""
         start = int(self._rng.choice(self.query))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from equifactor.base.clock import Clock, WorkClock
 from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower
 from equifactor.solvers.auto.marginal_search import BlockAscent
+from equifactor.solvers.auto.query_branching import QueryBranching
 from equifactor.solvers.bounds.upper_side import UpperSide
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.elimination.marginal_map import QueryProblem, query_problem
@@ -33,6 +34,7 @@ _START_SHARE = 0.15  # The share of the time for the assignment that a search be
 # The share of the time left for a second try, if the first one had no time to find an assignment. Chosen by hand.
 _SECOND_SHARE = 0.5
 _BOUND_SHARE = 0.15  # The share of the time for the upper bound. Chosen by hand.
+_IDLE_SHARE = 0.1  # The share of blocks of the time if they have brought nothing for a while. Chosen by hand.
 _NO_QUERY = 1e-3  # The weight of a maximum in the upper bound: a sum of this power. It loses 0.001 nats per variable.
 _MOST_STEPS = 4000  # Most steps of a search without a time limit.
 
@@ -64,7 +66,14 @@ def _search(problem: QueryProblem, method: Auto, context: SolveContext) -> Estim
     if clock.left == math.inf:
         clock = clock.within(method.seconds)
     graph = problem.graph
-    upper = upper_bound(problem, replace(context, clock=clock.within(_BOUND_SHARE * clock.left)))
+    branching = QueryBranching.where_it_fits(graph, problem.is_query, clock, method.gap)
+    if branching is not None:
+        branching.step()
+        if branching.finished:
+            return _proven(problem, branching, branching.states)
+        upper = branching.bound
+    else:
+        upper = upper_bound(problem, replace(context, clock=clock.within(_BOUND_SHARE * clock.left)))
     if upper == -math.inf:
         return impossible()
     best = Estimate(status=Status.TIME_LIMIT)
@@ -81,11 +90,52 @@ def _search(problem: QueryProblem, method: Auto, context: SolveContext) -> Estim
     def is_proven() -> bool:
         return not len(search.query) or upper - search.score <= method.gap * max(1.0, abs(search.score))
 
-    while search.possible and not clock.stopped and search.steps < _MOST_STEPS and not is_proven():
-        search.step()
+    turns = _Turns()
+    while (search.possible or branching) and not clock.stopped and search.steps < _MOST_STEPS and not is_proven():
+        if branching is not None and (not search.possible or turns.branches(search)):
+            branching.offer(search.states, search.score)
+            turns.branching -= clock.seconds
+            branching.step()
+            turns.branching += clock.seconds
+            upper = min(upper, branching.bound)
+            if branching.score > search.score:
+                search.offer(branching.states, branching.score)
+            if branching.finished:
+                return _proven(problem, branching, search.states)
+        else:
+            turns.blocks -= clock.seconds
+            turns.idle = 0 if search.step() else turns.idle + 1
+            turns.blocks += clock.seconds
         context.report(search.steps, None, f"{search.score:.6g} <= best <= {upper:.6g}")
     answer = _answer(problem, search, upper, context)
     return replace(answer, status=Status.OPTIMAL) if search.possible and is_proven() else answer
+
+
+@dataclass
+class _Turns:
+    """Whose turn it is: both searches get the same time, until blocks have brought nothing for a while."""
+
+    branching: float = 0.0  # seconds
+    blocks: float = 0.0
+    idle: int = 0  # steps over blocks since the last better answer
+
+    def branches(self, search: BlockAscent) -> bool:
+        """Return whether it is the turn of the search over the query."""
+        share = _IDLE_SHARE if self.idle > 2 * len(search.query) else 1.0
+        return self.branching <= self.blocks / share
+
+
+def _proven(problem: QueryProblem, branching: QueryBranching, states: IntArray) -> Estimate:
+    """Return the best answer of a search over the query that has ended."""
+    score = branching.score
+    if score == -math.inf:
+        return impossible()
+    stats = {**problem.stats, "chosen": "sums, then search over the query", "nodes": branching.nodes}
+    return Estimate(
+        status=Status.OPTIMAL, assignment=problem.assignment(states), log_score=score, lower_bound=score,
+        upper_bound=branching.bound, stats=stats, iterations=branching.nodes,
+        message="The query was searched between certified bounds until they met.",
+    )  # fmt: skip
 
 
 def _answer(problem: QueryProblem, search: BlockAscent, upper: float, context: SolveContext) -> Estimate:

@@ -1,0 +1,159 @@
+"""Best-first search over the query of a marginal MAP, between bounds by mixed elimination [Park03].
+
+A node fixes some query variables. Its bound is an elimination with maxima over the rest of the query, some of which
+come before sums. The variables that come first are fixed first, so the bound becomes exact long before all are fixed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from equifactor.graph.reduction import without_observed
+from equifactor.solvers.elimination.mixed_elimination import MixedPlan, plan_mixed
+from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
+
+if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
+    from equifactor.graph.factor_graph import FactorGraph
+
+_BITS = 25.0  # log2 of the entries of the largest table; messages are overwritten once they are read.
+_MOST_ENTRIES = 2.0**30  # Table entries of a pass, about a second.
+_WORK = 5e6  # List operations of planning for each second that is left, 5 % of the time. Chosen by hand.
+_PASS_SHARE = 0.02  # The share of the time that one pass may take. Chosen by hand.
+_SECONDS = 1e-9  # Reference seconds for a table entry of a pass.
+
+
+class _Level(NamedTuple):
+    """What all nodes that fix the same variables share."""
+
+    plan: MixedPlan
+    own: IntArray  # [v] the numbers in the graph of the variables that are not fixed
+
+
+class QueryBranching:
+    """The search, node by node. `bound` is always a certified upper bound, up to the gap that counts as closed.
+
+    Args:
+        graph: a graph of tables without observed variables.
+        is_query: [v] whether a variable is maximised over.
+        root: the plan of the root.
+        clock: the clock of the call.
+        gap: the difference between bound and score, relative to the score, that counts as closed.
+    """
+
+    def __init__(self, graph: FactorGraph, is_query: BoolArray, root: MixedPlan, clock: Clock, gap: float) -> None:
+        self.graph, self.is_query, self.clock, self.gap = graph, is_query, clock, gap
+        self.score, self.states = -math.inf, np.zeros(graph.num_vars, np.int64)
+        self.nodes = 0
+        self._dropped = -math.inf  # The highest bound of nodes that were dropped because their gap counts as closed.
+        self._most_entries = _most_entries(clock)
+        self._levels = [_Level(root, np.arange(graph.num_vars))]
+        self._fixed: list[int] = []  # the variable that each level but the root fixes in addition
+        self._open: list[tuple[float, tuple[int, ...]]] = [(-math.inf, ())]  # a heap of minus bounds and states
+
+    @classmethod
+    def where_it_fits(cls, graph: FactorGraph, is_query: BoolArray, clock: Clock, gap: float) -> QueryBranching | None:
+        """Return the search if the passes of its bounds fit in memory, and in a small share of the time."""
+        limits = PlanningLimits(message=2.0**_BITS, work=_WORK * clock.left)
+        order = best_order(graph.structure, limits)
+        if not isinstance(order, Order):
+            return None
+        most = _most_entries(clock)
+        plan = plan_mixed(graph.structure, order.variables, is_query, _BITS, most)
+        return None if plan.entries > most or clock.stopped else cls(graph, is_query, plan, clock, gap)
+
+    @property
+    def bound(self) -> float:
+        """The upper bound on the log of the best sum."""
+        return max(self.score, self._dropped, -self._open[0][0] if self._open else -math.inf)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the best sum is known; it is zero if the score is -inf."""
+        return not self._open
+
+    def offer(self, states: IntArray, score: float) -> None:
+        """Take over the states [v] of a better answer."""
+        if score > self.score:
+            self.score, self.states = score, states.copy()
+
+    def step(self) -> None:
+        """Expand the open node with the highest bound; the root is evaluated first."""
+        bound, fixed = heapq.heappop(self._open)
+        if not fixed and bound == -math.inf:
+            self._evaluate(fixed, math.inf)
+            return
+        if not self._worthwhile(-bound):
+            self._dropped = max(self._dropped, -bound)  # All others have lower bounds.
+            self._open = []
+            return
+        level = self._level(len(fixed) + 1)
+        card = int(self.graph.card[self._fixed[len(fixed)]])
+        if level is None:
+            heapq.heappush(self._open, (bound, fixed))
+            return
+        for x in range(card):
+            if not self._evaluate((*fixed, x), -bound):
+                heapq.heappush(self._open, (bound, fixed))
+                return
+
+    def _worthwhile(self, bound: float) -> bool:
+        if self.score == -math.inf:
+            return bound > -math.inf
+        return bound > self.score + self.gap * max(1.0, abs(self.score))
+
+    def _evaluate(self, fixed: tuple[int, ...], above: float) -> bool:
+        """Bound a node, and keep it if it may hold a better answer; return False when the clock stopped the work."""
+        level = self._levels[len(fixed)]
+        found = level.plan.run(self._tables(fixed), self.clock)
+        if found is None:
+            if not fixed:
+                heapq.heappush(self._open, (-math.inf, fixed))
+            return False
+        self.nodes += 1
+        if found.states is not None:
+            states = self.states.copy()
+            states[level.own] = found.states
+            states[self._fixed[: len(fixed)]] = fixed
+            self.offer(np.where(self.is_query, states, 0), found.log_value)
+        elif self._worthwhile(found.log_value):
+            heapq.heappush(self._open, (-min(above, found.log_value), fixed))
+        else:
+            self._dropped = max(self._dropped, found.log_value)
+        return True
+
+    def _given(self, fixed: tuple[int, ...]) -> tuple[FactorGraph, IntArray | None]:
+        observed = np.full(self.graph.num_vars, -1)
+        observed[self._fixed[: len(fixed)]] = fixed
+        free = without_observed(self.graph.condition(observed))
+        return free.graph, free.variables
+
+    def _tables(self, fixed: tuple[int, ...]) -> FloatArray:
+        """Return the log tables of the graph given the fixed states."""
+        return self._given(fixed)[0].log_phi if fixed else self.graph.log_phi
+
+    def _level(self, depth: int) -> _Level | None:
+        """Return what the nodes at a depth share; a level is planned when the search first comes to it."""
+        if depth == len(self._levels):
+            above = self._levels[-1]
+            variable = int(above.own[above.plan.early[0]])
+            self._fixed.append(variable)
+            graph, own = self._given((0,) * depth)
+            assert own is not None
+            place = np.full(self.graph.num_vars, -1)
+            place[own] = np.arange(len(own))
+            order = above.own[above.plan.order.variables]
+            order = place[order[order != variable]]
+            plan = plan_mixed(graph.structure, order, self.is_query[own], _BITS, self._most_entries)
+            self._levels.append(_Level(plan, own))
+        return self._levels[depth]
+
+
+def _most_entries(clock: Clock) -> float:
+    """Return the table entries that one pass may have."""
+    return min(_MOST_ENTRIES, _PASS_SHARE * clock.left / _SECONDS)
