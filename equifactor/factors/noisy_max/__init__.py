@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -204,7 +204,7 @@ class NoisyMax(StructuredFactor):
             from equifactor.graph.dense_rows import tables_with_states
 
             picks = [np.flatnonzero(mask) for mask in (tables, ~tables)]
-            makers = (tables_with_states, lambda _cls, r, s, c: _picked_states(r, s, c))
+            makers: tuple[Any, ...] = (tables_with_states, lambda _cls, r, s, c: _picked_states(r, s, c))
             pieces = []
             for own, make in zip(picks, makers, strict=True):
                 _, edges = picked(rows.scope_ptr, own)
