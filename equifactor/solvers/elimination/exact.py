@@ -50,7 +50,7 @@ class Exact(GraphSolver):
     maximises_query = True
 
     memory_limit: float = option(4.0, "GiB of tables", low=0.0)
-    tries: int = option(1000, "most elimination orders to try", low=1)
+    tries: int = option(256, "most elimination orders to try", low=1)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Plan neighbouring graphs of one structure once and run them as a batch; run others one by one."""

@@ -30,6 +30,7 @@ _PROBES, _PROBE_WORK = 24, 10.0
 # List operations that take as long as calling the kernel of a try: 50 us. Without them, tries with all pairs of 24
 # variables take 45 ms beyond a limit of 2 ms.
 _CALL_WORK = 2500.0
+_MORE = 4  # Tries beyond the limits may be this many times the usual ones.
 _WITHIN = 0.9  # The share of the memory that messages may take; the rest is for tables and the inputs of a cluster.
 _PATIENCE = 4.0  # Planning that has found no order within the limits may take this many times the usual effort.
 _GRAIN = 8.0  # Fill weights are multiples of 1/8: their sums are exact, so a zero stays a zero.
@@ -162,7 +163,7 @@ class _Tries:
         first, better, probing, winner = tried, tried, min(limits.work, (1.0 + _PROBE_WORK) * self.work), _BEYOND[0]
         free = limits._replace(kept=math.inf, message=math.inf)
         working = min(limits.work, limits.effort * min(limits.kept, limits.message))
-        while tried < limits.tries and limits.near > 0.0 and working >= 1.0:
+        while tried < _MORE * limits.tries and limits.near > 0.0 and working >= 1.0:
             setting = winner if tried % 2 else _BEYOND[(tried - first) // 2 % len(_BEYOND)]
             if self._try(setting, free, rng):
                 winner, better = setting, tried

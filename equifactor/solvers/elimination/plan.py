@@ -262,7 +262,7 @@ def plan(
         graph: the model, with its evidence; or a reduction of it that has left out the observed variables.
         memory_limit: GiB above which planning stops: a large loopy graph is refused after a few cheap tries.
         task: the task that needs the memory.
-        tries: most orders to try; by default 32, or 1000 with a memory limit, which ends bad tries early.
+        tries: most orders to try; by default 32, or 256 with a memory limit, which ends bad tries early.
         most_work: list operations after which planning ends, about 1e8 per second.
         seed: seed of the random choices. The same graph and arguments give the same plan.
         first: whether the first greedy order will do, if one is found in a fraction of a second. No kernel is needed
@@ -284,7 +284,7 @@ def plan(
         reduced = without_observed(graph) if possible is None else possible
     limit = math.inf if memory_limit is None else memory_limit * 2**30
     if tries is None:
-        tries = 32 if memory_limit is None else 1000
+        tries = 32 if memory_limit is None else 256
     kept = limit / _KEPT_BYTES[task] if _KEPT_BYTES[task] else math.inf
     near = 0.0 if math.isinf(limit) else _NEAR
     limits = PlanningLimits(tries=tries, kept=kept, message=limit / FLOAT_BYTES, work=most_work, near=near)
