@@ -52,6 +52,6 @@ from equifactor.questions.sensitivity import sensitivity as sensitivity
 from equifactor.questions.solve import solve as solve
 from equifactor.sequences.dynamic_network import DynamicNetwork as DynamicNetwork
 from equifactor.show import plot as plot
-from equifactor.solvers.counting.model_circuit import compile_circuit as compile_circuit
+from equifactor.solvers.counting.circuit_compiling import compile_circuit as compile_circuit
 from equifactor.solvers.elimination.plan import plan as plan
 from equifactor.solvers.learned.bp_layer import beliefs as beliefs

@@ -31,6 +31,7 @@ from equifactor.solving.solver import Progress, SolveContext, Solver
 if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.reading.inputs import Variable
+    from equifactor.questions.circuit_answers import CircuitRows
     from equifactor.questions.solve_settings import SolveSettings
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
 
@@ -55,12 +56,12 @@ def solve_sets(
     """
     clock = Clock(how.time_limit)
     method = how.method()
-    asked = _numbers(graph, targets)
+    asked = target_numbers(graph, targets)
     sets = sets_of(evidence)
     states = states_of_sets(graph.structure, sets)
     if states is not None:
         _check_agreement(graph, states)
-    answers = _Answers(graph, asked, len(sets), task)
+    answers = Answers(graph, asked, len(sets), task)
     with bar(progress, "evidence sets", how.time_limit) as report, clock.govern():
         context = SolveContext(clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, progress=report)
         with contextlib.suppress(NotCompiledError):  # The sets without an answer have the status of the time limit.
@@ -71,17 +72,10 @@ def solve_sets(
                 each = sets if states is None else [_numbered(row) for row in states]
                 answers.find_one_by_one(method, each, context)
         unreached = clock.status or Status.TIME_LIMIT
-    statuses = tuple(status or unreached for status in answers.statuses)
-    return ManyResults(
-        graph=graph, task=task, solver=str(method), statuses=statuses,
-        marginals=MarginalColumns(graph, asked, answers.p, answers.ptr) if task is Task.MAR else None,
-        log_z=None if task is Task.MAP else answers.log_z,
-        assignments=answers.assignments, log_scores=answers.log_scores,
-        message=_message(statuses), seconds=clock.seconds,
-    )  # fmt: skip
+    return answers.results(str(method), unreached, clock.seconds)
 
 
-class _Answers:
+class Answers:
     """The answers while they are found: arrays with a row for every set."""
 
     def __init__(self, graph: FactorGraph, asked: IntArray, count: int, task: Task) -> None:
@@ -94,7 +88,18 @@ class _Answers:
         self.assignments = np.full((count, graph.num_vars), -1) if task is Task.MAP else None
         self.log_scores = np.full(count, -np.inf) if task is Task.MAP else None
 
-    def find_by_rows(self, rows: EvidenceRows, states: IntArray, context: SolveContext) -> None:
+    def results(self, solver: str, unreached: Status, seconds: float) -> ManyResults:
+        """Return the answers; sets that were not reached get the status `unreached`."""
+        statuses = tuple(status or unreached for status in self.statuses)
+        return ManyResults(
+            graph=self.graph, task=self.task, solver=solver, statuses=statuses,
+            marginals=MarginalColumns(self.graph, self.asked, self.p, self.ptr) if self.task is Task.MAR else None,
+            log_z=None if self.task is Task.MAP else self.log_z,
+            assignments=self.assignments, log_scores=self.log_scores,
+            message=_message(statuses), seconds=seconds,
+        )  # fmt: skip
+
+    def find_by_rows(self, rows: EvidenceRows | CircuitRows, states: IntArray, context: SolveContext) -> None:
         """Answer all sets along one plan."""
         for first in range(0, len(states), _ROWS):
             p, log_z = rows.marginals(states[first : first + _ROWS], self.asked, clock=context.clock)
@@ -135,7 +140,7 @@ class _Answers:
         return found.status
 
 
-def _numbers(graph: FactorGraph, targets: Sequence[Variable] | None) -> IntArray:
+def target_numbers(graph: FactorGraph, targets: Sequence[Variable] | None) -> IntArray:
     """Return the numbers of the variables that are asked for."""
     if targets is None:
         return np.arange(graph.num_vars)

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from equifactor.graph.marginals import Marginals
 from equifactor.graph.reading.observations import is_mapping
 from equifactor.graph.reading.state_rows import is_frame
 from equifactor.graph.scores import batch_log_scores
+from equifactor.questions.circuit_answers import is_circuit, solve_circuit
 from equifactor.questions.possible_answers import with_possibility
 from equifactor.questions.result import Result
 from equifactor.questions.samples import Samples
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.graph.reading.inputs import Evidence, Variable
     from equifactor.questions.frames import DataFrame
-    from equifactor.questions.many_results import ManyResults
+    from equifactor.questions.many_results import ManyResults, RowAnswer
+    from equifactor.solvers.counting.model_circuit import Circuit
 
 _ARGUMENTS = ("evidence", "do", "query", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
 _ASKED = {
@@ -108,8 +110,10 @@ def solve(
     progress: Progress | bool = ...,
     **settings: Any,
 ) -> list[Result]: ...
+@overload
+def solve(graph: Circuit, task: str = ..., *, evidence: Any = ..., targets: Sequence[Variable] | None = ...) -> Any: ...
 def solve(
-    graph: FactorGraph | Sequence[FactorGraph],
+    graph: FactorGraph | Sequence[FactorGraph] | Circuit,
     task: str = "MAR",
     solver: str | Solver = "auto",
     *,
@@ -124,11 +128,12 @@ def solve(
     strict: bool = False,
     progress: Progress | bool = False,
     **settings: Any,
-) -> Result | ManyResults | list[Result]:
+) -> Result | ManyResults | RowAnswer | list[Result]:
     """Return marginals (MAR), ln Z (PR), the most probable assignment (MAP) or marginal MAP (MMAP) of a factor graph.
 
     Args:
-        graph: one graph, or a list of graphs, which are solved as one batch.
+        graph: one graph, or a list of graphs, which are solved as one batch; or a circuit of `compile_circuit`, which
+            answers a list of evidence by a `ManyResults` and a single mapping by one of its rows.
         task: "MAR", "PR", "MAP", or "MMAP", the most probable states of the `query` variables.
         solver: text such as `"bp(damping=0.5)"`, or a solver object; `equifactor solvers` lists them.
         evidence: a mapping from variable to state, or to one weight per state for soft evidence, as
@@ -169,8 +174,13 @@ def solve(
                [0.986, 0.014],
                [0.8  , 0.2  ]])
     """
-    graphs = as_graphs(graph)
     wanted = parse_task(task, with_query=True)
+    if is_circuit(graph):
+        if do is not None or settings or solver != "auto":
+            raise OptionError("A circuit has its answers in itself: do=, a solver and its settings need the graph.")
+        check_run(time_limit, seed, progress)
+        return solve_circuit(cast("Circuit", graph), wanted, evidence, targets, time_limit, progress)
+    graphs = as_graphs(cast("FactorGraph", graph))
     method = _method(solver, settings)
     method.check_task(wanted)
     check_run(time_limit, seed, progress)

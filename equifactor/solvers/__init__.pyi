@@ -5,7 +5,8 @@ from equifactor.base.options import option as option
 from equifactor.factors.lowered_graph import lower as lower
 from equifactor.graph.compiler import compile as compile
 from equifactor.graph.flat_graph import FlatGraph as FlatGraph
-from equifactor.solvers.counting.model_circuit import count_assignments as count_assignments
+from equifactor.solvers.counting.circuit_compiling import count_assignments as count_assignments
+from equifactor.solvers.counting.circuit_compiling import estimate_circuit as estimate_circuit
 from equifactor.solvers.duals.map_bounds import map_upper_bound as map_upper_bound
 from equifactor.solvers.duals.map_bounds import tighten as tighten
 from equifactor.solvers.search.local_search import improve as improve

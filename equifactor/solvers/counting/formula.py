@@ -87,7 +87,7 @@ def formula_of(graph: FactorGraph, seconds: float = np.inf) -> WeightedFormula |
         others = rows.take(np.flatnonzero(~is_clause))
         graph = FactorGraph.trusted(Structure.of_rows(s.card, others), others.log_values, None)
     graph = lower(graph).graph
-    builder = _Builder(graph.card, len(s.card))
+    builder = FormulaBuilder(graph.card, len(s.card))
     needed = 4 * len(clauses.scope_vars) + builder.literals_of_states() + builder.literals_of_tables(graph)
     if needed > min(_MOST_LITERALS, _PACE * seconds):
         return None
@@ -97,7 +97,7 @@ def formula_of(graph: FactorGraph, seconds: float = np.inf) -> WeightedFormula |
     return builder.finish()
 
 
-class _Builder:
+class FormulaBuilder:
     """Collects clauses and weights.
 
     Args:

@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from equifactor.base.argument_types import checks_types
-from equifactor.base.budget import GIB
-from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.graph.factor_graph import FactorGraph
-from equifactor.graph.kinds import kinds_with
 from equifactor.graph.marginals import Marginals
-from equifactor.graph.possible_states import zeros_alone
-from equifactor.graph.reading.inputs import variable_number
-from equifactor.graph.reduction import to_free_part
+from equifactor.kernels.pointers import picked
 from equifactor.solvers.counting.circuit import LiteralCircuit
-from equifactor.solvers.counting.circuit_files import domain_of, load_circuit, read_nnf, save_circuit, write_nnf
+from equifactor.solvers.counting.circuit_files import domain_of, load_circuit, save_circuit
 from equifactor.solvers.counting.circuit_program import downward, program_of
-from equifactor.solvers.counting.formula import formula_of
-from equifactor.solvers.counting.search_order import search_order
-from equifactor.solvers.counting.simplify import simplified
+from equifactor.solvers.counting.nnf_files import read_nnf, write_nnf
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
-    from equifactor.graph.reading.inputs import Variable
-    from equifactor.graph.reduction import ReducedGraph
+    from equifactor.solvers.counting.circuit_module import CircuitModule
     from equifactor.solvers.counting.circuit_program import CircuitProgram, CircuitSums
-    from equifactor.solvers.counting.formula import WeightedFormula
 
 Evidence = Mapping[Any, Any] | Sequence[Mapping[Any, Any]] | np.ndarray | None
-_IMPOSSIBLE, _CERTAIN = -1, -2  # In place of the literal of a state that no evidence can change.
+IMPOSSIBLE, CERTAIN = -1, -2  # In place of the literal of a state that no evidence can change.
+NOTHING = "No assignment of the model is possible, so it has no circuit."
 _MOST_STATES = 2**31  # States of all samples of one call: 16 GiB.
-_MOST_NODES = 10_000_000  # Nodes of a circuit: about 1 GB.
-_FIRST = 1e9  # A priority above all others: depths of trees and scores by conflicts are below 1e7.
-_NOTHING = "No assignment of the model is possible, so it has no circuit."
 _NO_CHANCE = "The evidence has probability zero. Check it against the zeros of the model."
-_PLANNING = 1.0  # Reference seconds for the order of the search.
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +55,8 @@ class Circuit:
     is_value: BoolArray  # [n] which variables of the circuit stand for values of factors
     constant: float  # added to the log of every sum
     has_chance: bool  # whether some auxiliary variables are random, so that the best assignment is not known
+    entry_literal: IntArray | None = None  # [T] literal of each table entry, -1 for zeros; None without parameters
+    log_phi: FloatArray | None = None  # [T] the log entries; None without parameters
 
     @property
     def num_nodes(self) -> int:
@@ -98,6 +88,57 @@ class Circuit:
             raise ModelError(_NO_CHANCE)
         s = self.domain.structure
         return Marginals(p[0], s.state_ptr, s)
+
+    def ask(self, states: IntArray, targets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return ln Z [N] given states [N, V], -1 for free variables, and the marginals of some variables side by side.
+
+        Rows that are impossible have -inf and zeros. The states are not checked.
+        """
+        return self._ask(states, picked(self.domain.structure.state_ptr, targets)[1])
+
+    def gradient(self, evidence: Evidence = None) -> tuple[Any, FloatArray]:
+        """Return ln Z, and its derivatives [T] by all log entries of the model's tables; [N] and [N, T] for many sets.
+
+        The derivative by a log entry is the probability of its states; it is 0 for zeros. Needs
+        `compile_circuit(graph, parameters=True)`. The entries are those of `graph.log_phi`.
+        """
+        literal = self._entries()
+        rows, single = self._rows(evidence)
+        log_z, slope = np.full(len(rows), -np.inf), np.zeros((len(rows), len(literal)))
+        for n, row in enumerate(rows):
+            weights = self._weights(row)
+            if weights is None:
+                continue
+            total, share = self.literals.log_sum_and_shares(weights)
+            log_z[n] = total + self.constant
+            slope[n] = np.where(literal >= 0, share[literal], 0.0)
+        return (float(log_z[0]), slope[0]) if single else (log_z, slope)
+
+    def with_log_phi(self, log_phi: FloatArray) -> Circuit:
+        """Return the circuit of the model with other log entries [T]; zeros of the compiled model stay zeros."""
+        literal = self._entries()
+        values = np.asarray(log_phi, np.float64)
+        if values.shape != literal.shape or np.isnan(values).any() or np.any(values == np.inf):
+            raise ModelError(
+                f"Expected {len(literal):,} log entries below infinity, one for each entry of the tables, found an "
+                f"array of shape {values.shape}."
+            )
+        values = np.where(literal >= 0, values, -np.inf)
+        weights = np.zeros_like(self.literals.log_weights)
+        np.add.at(weights, literal[literal >= 0], values[literal >= 0])
+        return replace(self, literals=replace(self.literals, log_weights=weights), log_phi=values)
+
+    def torch(self) -> CircuitModule:
+        """Return the circuit as a `torch.nn.Module`: `module(evidence)` is ln Z, with gradients in `module.log_phi`."""
+        from equifactor.solvers.counting.circuit_module import CircuitModule
+
+        return CircuitModule(self)
+
+    def _entries(self) -> IntArray:
+        """Return the literal [T] of each table entry."""
+        if self.entry_literal is None:
+            raise ModelError("The entries of this circuit are fixed. Compile it with parameters=True.")
+        return self.entry_literal
 
     def best(self, evidence: Evidence = None) -> tuple[IntArray, float]:
         """Return an assignment [V] of the highest score given single evidence, and its log score."""
@@ -134,17 +175,20 @@ class Circuit:
         return load_circuit(path)
 
     @checks_types("path")
-    def write_nnf(self, path: PathLike) -> None:
-        """Write the circuit as d-DNNF in the form of c2d; weights and states are not part of such a file.
+    def write_nnf(self, path: PathLike, *, form: Literal["c2d", "d4"] = "c2d") -> None:
+        """Write the circuit as d-DNNF in the form of c2d or d4; weights and states are not part of such a file.
 
         Variable i of a graph of two-state variables has the literal `state_literal`; see docs/solvers/counting.md.
         """
-        write_nnf(self.literals, path)
+        write_nnf(self.literals, path, form)
 
     @classmethod
-    def read_nnf(cls, path: PathLike) -> Circuit:
-        """Read d-DNNF in the form of c2d: variables of two states, and weight 1 for every literal."""
-        own = read_nnf(path)
+    def read_nnf(cls, path: PathLike, *, num_vars: int | None = None) -> Circuit:
+        """Read d-DNNF in the form of c2d or d4: variables of two states, and weight 1 for every literal.
+
+        Files of d4 do not tell `num_vars`: without it, variables after the last one that occurs are missing.
+        """
+        own = read_nnf(path, num_vars)
         n = len(own.log_weights) // 2
         literal = np.arange(2 * n).reshape(-1, 2)[:, ::-1].ravel()
         return cls(own, domain_of(np.full(n, 2), None, None), literal, np.zeros(n, bool), 0.0, False)
@@ -178,7 +222,7 @@ class Circuit:
         s = self.domain.structure
         observed = np.repeat(row >= 0, s.card)
         seen = s.state_ptr[:-1][row >= 0] + row[row >= 0]
-        if np.any(self.state_literal[seen] == _IMPOSSIBLE):
+        if np.any(self.state_literal[seen] == IMPOSSIBLE):
             return None
         observed[seen] = False
         out = self.state_literal[observed]
@@ -245,14 +289,14 @@ class Circuit:
         if log_z == -np.inf:
             return log_z, np.zeros(len(columns))
         literal = self.state_literal[columns]
-        return log_z + self.constant, np.where(literal >= 0, p[literal], literal == _CERTAIN)
+        return log_z + self.constant, np.where(literal >= 0, p[literal], literal == CERTAIN)
 
     def _states(self, literals: IntArray) -> IntArray:
         """Return [N, V] states from literals [N, n]."""
         s = self.domain.structure
         true = np.zeros((len(literals), len(self.literals.log_weights) + 2), bool)
         true[np.arange(len(literals))[:, None], literals] = True
-        true[:, _CERTAIN] = True  # the last but one column; the last one stays false for impossible states
+        true[:, CERTAIN] = True  # the last but one column; the last one stays false for impossible states
         holds = true[:, self.state_literal]
         place = np.arange(len(self.state_literal)) - np.repeat(s.state_ptr[:-1], s.card)
         return (
@@ -260,138 +304,6 @@ class Circuit:
             if s.num_vars
             else np.zeros((len(literals), 0), int)
         )
-
-
-@checks_types("graph", "max_nodes", "memory_limit")
-def compile_circuit(
-    graph: FactorGraph, *, max_nodes: int = _MOST_NODES, memory_limit: float = 4.0, time_limit: float | None = None
-) -> Circuit:
-    """Return the model as a circuit, made by the search of `search-sum`; it may take minutes.
-
-    Args:
-        graph: the model; its observed variables stay observed.
-        max_nodes: the most nodes of the circuit.
-        memory_limit: GiB for the circuit and the cache of the search.
-        time_limit: seconds.
-
-    Raises:
-        ModelError: if no assignment is possible, or a limit is reached.
-    """
-    clock = Clock(time_limit)
-    with clock.govern():
-        reduced = to_free_part(graph)
-        if reduced is None:
-            raise ModelError(_NOTHING)
-        formula = _formula(reduced.graph)
-        formula = simplified(formula, clock, eliminate=False)
-        own = _searched(formula, clock, max_nodes, memory_limit)
-    if own is None:
-        raise ModelError(_NOTHING)
-    return _circuit(own, formula, reduced, _has_chance(reduced.graph))
-
-
-@checks_types("graph", "memory_limit")
-def count_assignments(
-    graph: FactorGraph,
-    over: Sequence[Variable] | None = None,
-    *,
-    memory_limit: float = 4.0,
-    time_limit: float | None = None,
-) -> int:
-    """Return the number of assignments that are possible, with all digits; only the zeros of the model matter.
-
-    For a formula it is the number of solutions.
-
-    Args:
-        graph: the model; its observed variables stay observed.
-        over: the variables to count over (projected counting): assignments that differ in other variables count once.
-            None for all variables.
-        memory_limit: GiB for the circuit and the cache of the search.
-        time_limit: seconds.
-
-    Raises:
-        ModelError: if a limit is reached, or a noisy-or factor is too large for a table.
-
-    Examples:
-        >>> import equifactor as ef
-        >>> ef.solvers.count_assignments(ef.FactorGraph([2] * 100, [([0, 1], ef.Clause())]))
-        950737950171172051122527404032
-    """
-    clock = Clock(time_limit)
-    with clock.govern():
-        reduced = to_free_part(zeros_alone(graph))
-        if reduced is None:
-            return 0
-        formula = _formula(reduced.graph)
-        if formula.is_value.any() or _has_chance(reduced.graph):
-            raise ModelError("Models with noisy-or factors cannot be counted. Write their zeros as tables.")
-        formula = simplified(formula, clock, eliminate=over is None)
-        shown = None if over is None else _shown(formula, reduced, over)
-        own = _searched(formula, clock, _MOST_NODES, memory_limit, shown)
-    return 0 if own is None else own.count(shown)
-
-
-def _shown(formula: WeightedFormula, reduced: ReducedGraph, over: Sequence[Variable]) -> BoolArray:
-    """Return [n] which variables of the formula hold states of the variables to count over."""
-    s = reduced.original.structure
-    wanted = np.zeros(s.num_vars, bool)
-    wanted[[variable_number(v, s.index_of_name, s.num_vars) for v in over]] = True
-    states = reduced.values_of_kept(np.repeat(wanted, s.card).astype(float)) > 0
-    shown = np.zeros(formula.num_vars, bool)
-    shown[formula.state_literal[states] >> 1] = True
-    return shown
-
-
-def _formula(graph: FactorGraph) -> WeightedFormula:
-    formula = formula_of(graph)
-    if formula is None:
-        raise ModelError("The circuit would have too many nodes: the tables have millions of different entries.")
-    return formula
-
-
-def _searched(
-    formula: WeightedFormula, clock: Clock, max_nodes: int, memory_limit: float, first: BoolArray | None = None
-) -> LiteralCircuit | None:
-    """Return the circuit of a formula; None if it has no solution. Variables in `first` [n] are decided first."""
-    from equifactor.solvers.counting.search_state import SumSearch
-
-    if not memory_limit > 0:
-        raise OptionError(f"memory_limit must be a number of GiB above 0, found {brief(memory_limit)}.")
-    order = search_order(formula.num_vars, [c for c in formula.clauses if len(c) > 1], _PLANNING)
-    priority = order.priority if first is None else order.priority + _FIRST * first
-    search = SumSearch(formula, priority, record=True, memory=memory_limit * GIB)
-    while not search.done:
-        search.work()
-        if search.num_nodes > max_nodes or search.is_full:
-            raise ModelError(
-                f"The circuit has more than {search.num_nodes:,} nodes, and the limit is "
-                f"{f'{memory_limit:g} GiB' if search.is_full else f'{max_nodes:,}'}. Raise "
-                f"{'memory_limit' if search.is_full else 'max_nodes'}, or use exact or auto."
-            )
-        if clock.stopped and not search.done:
-            raise ModelError(
-                f"The circuit was not complete after {clock.seconds:.3g} s and {search.num_nodes:,} nodes. Raise "
-                "time_limit, or use auto."
-            )
-    return search.circuit() if search.log_sum > -np.inf else None
-
-
-def _circuit(own: LiteralCircuit, formula: WeightedFormula, reduced: ReducedGraph, chance: bool) -> Circuit:
-    s = reduced.original.structure
-    literal = np.full(int(s.state_ptr[-1]), _IMPOSSIBLE)
-    literal[slice(None) if reduced.kept_states is None else reduced.kept_states] = formula.state_literal
-    if reduced.fixed is not None:
-        decided = reduced.fixed >= 0
-        literal[s.state_ptr[:-1][decided] + reduced.fixed[decided]] = _CERTAIN
-    return Circuit(
-        own, domain_of(s.card, s.variable_names, s.state_names), literal, formula.is_value, formula.constant, chance
-    )
-
-
-def _has_chance(graph: FactorGraph) -> bool:
-    """Return whether lowering adds random auxiliary variables."""
-    s = graph.structure
-    return s.kinds is not None and bool(kinds_with("lowered_by_chance", s.kinds.kind).any())
 
 
 def _room(size: int) -> FloatArray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor import Clause, FactorGraph, FormatError, ModelError, NoisyOr, Parity, Status
+from equifactor import Clause, FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, Status
 from equifactor.answers import Circuit
 
 GRAPH = FactorGraph(
@@ -106,34 +106,6 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
             Circuit.load(path)
 
 
-def test_d_dnnf_files(tmp_path: Path) -> None:
-    graph = FactorGraph(
-        [2] * 12, [([i, (i + 1) % 12, (i + 5) % 12], Clause([True, i % 2 == 0, i % 3 == 0])) for i in range(11)]
-    )
-    circuit = ef.compile_circuit(graph)
-    circuit.write_nnf(tmp_path / "a.nnf")
-    back = Circuit.read_nnf(tmp_path / "a.nnf")
-    assert back.count() == circuit.count() == round(np.exp(ef.solve(graph, "PR", "brute").log_z))
-    path = tmp_path / "b.nnf"
-    path.write_text("nnf 6 4 3\nL 1\nL -2\nA 2 0 1\nL -1\nO 1 2 2 3\nA 0\n")  # (1 and not 2) or not 1; then true
-    assert Circuit.read_nnf(path).count() == 8
-    path.write_text("nnf 5 4 3\nL 1\nL -2\nA 2 0 1\nL -1\nO 1 2 2 3\n")
-    read = Circuit.read_nnf(path)
-    assert read.count() == 6  # variable 2 is free where 1 is false, and 3 is free
-    np.testing.assert_allclose(read.marginals()[0], [2 / 3, 1 / 3])
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "nnf 2 0 1\nL 1\n", "nnf 1 0 1\nL 2\n", "nnf 2 1 1\nL 1\nA 1 1\n", "nnf 3 2 1\nL 1\nL -1\nA 2 0 1\n", "x"],
-)
-def test_malformed_d_dnnf(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "a.nnf"
-    path.write_text(text)
-    with pytest.raises(FormatError, match="expected d-DNNF"):
-        Circuit.read_nnf(path)
-
-
 def test_counts_of_any_size() -> None:
     assert ef.compile_circuit(FactorGraph([2] * 200, [([0, 1], Clause())])).count() == 3 * 2**198
     assert ef.compile_circuit(FactorGraph([3] * 50)).count() == 3**50
@@ -167,7 +139,7 @@ def test_projected_counts() -> None:
 def test_what_circuits_refuse() -> None:
     with pytest.raises(ModelError, match="No assignment of the model is possible"):
         ef.compile_circuit(FactorGraph([2], [([0], [0, 0])]))
-    with pytest.raises(ModelError, match=r"limit is 3\. Raise max_nodes"):
+    with pytest.raises(ModelError, match=r"limit is 3\. estimate_circuit tells .* Raise max_nodes"):
         ef.compile_circuit(ef.generators.random_ksat(30, 2.0, seed=1), max_nodes=3)
     with pytest.raises(ModelError, match=r"not complete after .* Raise time_limit"):
         ef.compile_circuit(ef.generators.ising_grid(30, 30, seed=1), time_limit=0.05)
@@ -182,3 +154,36 @@ def test_what_circuits_refuse() -> None:
     parents = ef.compile_circuit(FactorGraph([2] * 9, [(list(range(9)), NoisyOr(0.1, [0.5] * 8))]))
     with pytest.raises(ModelError, match="Noisy-or"):
         parents.best()
+    with pytest.raises(ModelError, match="Compile it with parameters=True"):
+        CIRCUIT.gradient()
+
+
+def test_solve_takes_a_circuit() -> None:
+    rows = random_evidence(GRAPH, 30, seed=4)
+    for task in ("MAR", "PR", "MAP"):
+        found, want = ef.solve(CIRCUIT, task, evidence=rows), ef.solve(GRAPH, task, "brute", evidence=rows)
+        assert found.statuses == want.statuses
+        if task == "MAP":
+            np.testing.assert_allclose(found.log_scores, want.log_scores, atol=1e-12)
+            possible = found.assignments[found.solved]
+            np.testing.assert_allclose(GRAPH.log_score(possible), found.log_scores[found.solved], atol=1e-12)
+        else:
+            np.testing.assert_allclose(found.log_z, want.log_z, atol=1e-12)
+    some = ef.solve(CIRCUIT, evidence=[{"a": 0}, {"b": "high"}], targets=["b"])
+    assert list(some.marginals) == ["b"]
+    assert some.marginals["b"][1].tolist() == [0.0, 0.0, 1.0]
+    assert ef.solve(CIRCUIT, evidence={"a": 1}).marginals["b"] == pytest.approx(CIRCUIT.marginals({"a": 1})["b"])
+    for refused in ({"solver": "bp"}, {"do": {"a": 1}}, {"task": "MMAP"}):
+        with pytest.raises(OptionError, match="circuit"):
+            ef.solve(CIRCUIT, **refused)
+
+
+def test_estimates_and_progress() -> None:
+    graph, told = ef.generators.random_network(30, observed=0.0, seed=1), []
+    circuit = ef.compile_circuit(graph, progress=lambda *report: told.append(report))
+    assert told[-1][0] == circuit.num_nodes - 1  # without the root
+    assert told[-1][2].endswith("nodes")
+    estimate = ef.solvers.estimate_circuit(graph)
+    assert circuit.num_nodes <= estimate.most_nodes < 1e4
+    assert estimate.variables >= 30
+    assert ef.solvers.estimate_circuit(ef.generators.ising_grid(30, 30, seed=1)).most_nodes > 1e9
