@@ -250,7 +250,7 @@ class Circuit:
     @cached_property
     def _leaves(self) -> IntArray:
         """[X] the place of the leaf of each state in the program; -1 and -2 as in `state_literal`."""
-        return np.where(self.state_literal >= 0, self._program.leaf[self.state_literal], self.state_literal)
+        return np.append(self._program.leaf, (CERTAIN, IMPOSSIBLE))[self.state_literal]
 
     @cached_property
     def _ways_down(self) -> dict[bytes, CircuitSums]:
@@ -270,6 +270,7 @@ class Circuit:
         down = self._ways_down.get(asked.tobytes())
         if down is None:
             down = self._ways_down[asked.tobytes()] = downward(program, asked[asked >= 0])
+        asked = np.where(np.isin(asked, (*down.places, program.root, CERTAIN)), asked, IMPOSSIBLE)
         log_z, p = np.empty(len(rows)), np.empty((len(rows), len(asked)))
         values, above = _room(program.num_values * LANES), _room(program.num_values * LANES)
         ask_lanes(

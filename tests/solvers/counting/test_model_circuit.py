@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor import Clause, FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, Status
+from equifactor import AtMost, Clause, FactorGraph, FormatError, ModelError, NoisyOr, OptionError, Parity, Status
 from equifactor.answers import Circuit
 
 GRAPH = FactorGraph(
@@ -51,6 +51,23 @@ def test_answers_given_evidence_are_those_of_enumeration(graph: FactorGraph) -> 
         assignment, score = circuit.best(mapping(row))
         assert score == pytest.approx(ef.solve(given, "MAP", "brute").log_score, abs=1e-12)
         assert graph.log_score(assignment) == pytest.approx(score, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        FactorGraph([2, 2], [([0, 1], AtMost(1)), ([1, 0], Clause([True, False]))]),  # no product has variable 0 = 1
+        FactorGraph([3, 2], [([0], [0, 1, 0]), ([0, 1], [[1, 1], [0, 1], [1, 1]])]),  # no variable is left
+    ],
+)
+def test_literals_that_the_circuit_does_not_have(graph: FactorGraph) -> None:
+    circuit, want = ef.compile_circuit(graph), ef.solve(graph, "MAR", "brute").marginals.values
+    rows = np.full((20, 2), -1)
+    rows[3] = rows[5] = 1
+    for _ in range(3):
+        p = circuit.marginals(rows)
+        np.testing.assert_allclose(p[[0, 1, 2, 4, *range(6, 20)]], np.tile(want, (18, 1)), atol=1e-12)
+        np.testing.assert_array_equal(p[3], p[5])
 
 
 def test_names_and_single_answers() -> None:
