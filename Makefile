@@ -16,10 +16,13 @@ DEMO_STAMP := $(VENV)/.installed-demo
 DOCS_STAMP := $(VENV)/.installed-docs
 PEERS_STAMP := $(PEERS_VENV)/.installed
 QUIET := --quiet --disable-pip-version-check
-# uv installs several times as fast as pip. Files of bytecode are made when a module is first imported, not by pip.
+# Files of bytecode are made when a module is first imported, not by pip.
 export PIP_COMPILE := 0
+# uv installs several times as fast as pip, but does not read pip's settings. Where these say which packages to take, such
+# as a torch without CUDA, pip installs them.
 UV := $(shell command -v uv 2>/dev/null)
-INSTALL = $(if $(UV),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install $(QUIET))
+PIP_CHOOSES = $(shell $(PYTHON) -m pip config list 2>/dev/null | grep -E "(index-url|find-links|no-index|constraint)='[^']")
+INSTALL = $(if $(and $(UV),$(if $(PIP_CHOOSES),,yes)),$(UV) pip install --quiet --python $(BIN)/python,$(BIN)/python -m pip install $(QUIET))
 BENCHMARKS := $(filter-out _% compare,$(patsubst benchmarks/%.py,%,$(wildcard benchmarks/*.py)))
 # Bytecode is kept in build/, even if the environment switches it off: every test process imports the same modules.
 unexport PYTHONDONTWRITEBYTECODE
