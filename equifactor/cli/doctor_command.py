@@ -85,7 +85,8 @@ def _kernels(section: dict[str, Any]) -> list[tuple[str, str]]:
     names = {"compile_seconds": "compile a line", "cold_seconds": "first small solve", "warm_seconds": "the next one"}
     times = [(name, _duration(section[key])) for key, name in names.items() if key in section]
     access = "" if section["writable"] else " (cannot be written)"
-    rows = [*times, ("cache", f"{section.get('cache')}{access}")]
+    cache = f"{section['cache']}{access}" if section.get("cache") else "none: no folder of this user can be written"
+    rows = [*times, ("cache", cache)]
     if "ready" in section:
         left = section["seconds_left"]
         rest = f"; equifactor doctor --warm compiles the others in {_duration(left)} or more" if left else ""

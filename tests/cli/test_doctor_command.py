@@ -56,6 +56,7 @@ def test_kernels_that_are_not_compiled_yet(command, trial) -> None:
     ran = command("doctor")
     assert ran.status == 0
     assert "note: kernels are not compiled yet" in ran.out
+    assert "  none: no folder of this user can be written" in ran.out
     assert "set NUMBA_CACHE_DIR to a folder that you can write" in ran.out
 
 
