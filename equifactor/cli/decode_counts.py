@@ -22,7 +22,7 @@ _RARELY = 0.5  # A decoder that explains a smaller share of the shots rarely con
 _MISSED, _FEW = (
     0.3,
     10,
-)  # The share of wrong shots with likelier true errors that is worth a sentence, of so many at least.
+)  # The share of wrong shots with likelier true errors, and their number, that give a sentence.
 _SUMS = ("missed", "shots", "errors", "bit_errors", "converged", "iterations", "proven", "seconds")
 
 

@@ -21,6 +21,8 @@ lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py
 gpu_engine.py, gpu_kernels.py      the engine for GPUs, with gpu_lanes.py
 pool_kernels.py, plain_pools.py    solutions of a shot put together, cluster by cluster, and the gap
 linked_parts.py                    X and Z detectors together: errors as parts of two sides
+shot_priors.py                     probabilities of errors that differ from shot to shot
+iteration_spread.py                quantiles of iterations and times
 post_selection.py                  error rates if the least certain shots are set aside
 ordered_statistics.py              decodes shots on which belief propagation fails, with osd_kernels.py
 error_sampling.py, shot_files.py   shots drawn at random, and shots in files

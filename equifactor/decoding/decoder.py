@@ -21,6 +21,7 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.linked_parts import linked
 from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, PooledDecoding, decoding_method
 from equifactor.decoding.problem import DecodingProblem
+from equifactor.decoding.shot_priors import shot_ratios
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.generators.argument_checks import whole
 from equifactor.kernels.readiness import plain_seconds_left
@@ -157,6 +158,8 @@ class Decoder:
         *,
         packed: bool = False,
         corrections: bool = False,
+        priors: ArrayLike | None = None,
+        erasures: ArrayLike | None = None,
         time_limit: float | None = None,
         progress: Progress | bool = False,
     ) -> DecodingResult:
@@ -170,11 +173,15 @@ class Decoder:
                 shots may hold all detectors of the circuit, as Stim gives them; `model.kept_detectors` are then used.
             packed: whether the shots are packed.
             corrections: whether to keep the errors found, which takes N times E bytes.
+            priors: [N, E] probabilities of the errors in every shot, or [E], in place of those of the model. Nothing is
+                compiled again. Corrections still name, among errors that flip the same, the likeliest of the model.
+            erasures: [N, E] truth values, or [E]: these errors have probability 1/2.
             time_limit: in seconds.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         source, count = shot_source(shots, self.model, packed)
         store = ShotStore(self.problem, source, count, corrections, has_gap=self._has_gap)
+        store.ratios = shot_ratios(self.problem, count, priors, erasures)
         return answered(self.engine, store, time_limit, progress, str(self.method))
 
     @checks_types("seed")

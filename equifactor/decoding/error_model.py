@@ -167,7 +167,7 @@ class ErrorModel:
         observable_ptr, others = picked(self.observable_ptr, likeliest)
         model = replace(
             self, detector_ptr=detector_ptr, detectors=self.detectors[edges], observable_ptr=observable_ptr,
-            observables=self.observables[others], priors=_odd_probability(self.priors[members], begins),
+            observables=self.observables[others], priors=odd_probability(self.priors[members], begins),
         )  # fmt: skip
         return model, likeliest
 
@@ -186,18 +186,19 @@ class ErrorModel:
         return np.asarray(rank[group.ravel()])
 
 
-def _odd_probability(priors: FloatArray, begins: IntArray) -> FloatArray:
+def odd_probability(priors: FloatArray, begins: IntArray) -> FloatArray:
     """Return the probability p of an odd number of errors in each group, which begins at an entry of `begins`.
 
-    1 - 2 p is the product of 1 - 2 p_i. The result is accurate even if all errors are rare.
+    Groups are along the last axis. 1 - 2 p is the product of 1 - 2 p_i. The result is accurate even if all errors are
+    rare.
     """
-    if not len(priors):
-        return np.zeros(0)
+    if not priors.shape[-1]:
+        return np.zeros(priors.shape)
     likely = priors > 0.5
     with np.errstate(divide="ignore"):  # an error of probability 1/2 makes the product 0
-        log_size = np.add.reduceat(np.log1p(-2.0 * np.minimum(priors, 1.0 - priors)), begins)
+        log_size = np.add.reduceat(np.log1p(-2.0 * np.minimum(priors, 1.0 - priors)), begins, axis=-1)
     rare = -0.5 * np.expm1(log_size)
-    return np.where(np.bitwise_xor.reduceat(likely, begins), 1.0 - rare, rare)
+    return np.where(np.bitwise_xor.reduceat(likely, begins, axis=-1), 1.0 - rare, rare)
 
 
 def _odd_rows(name: str, edges: Any, num_rows: int, num_columns: int) -> tuple[IntArray, IntArray]:

@@ -45,14 +45,14 @@ class LaneEngine:
         bit_ptr, check_of_bit = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
         self.checks = Checks(
             problem.check_ptr, problem.bit_of_edge, problem.observable_ptr, problem.observable_bits,
-            tilts(problem.num_bits), problem.degrees, bit_ptr, check_of_bit.astype(np.int32), problem.flip_keys(),
+            tilts(problem.num_bits), problem.degrees, *memory_ranges(problem, method), bit_ptr,
+            check_of_bit.astype(np.int32), problem.flip_keys(),
         )  # fmt: skip
         # Every number keeps its type: an integer in place of a float would compile everything again.
         self.strategy = Strategy(
             method.rule == "sum-product", method.schedule == "serial", float(method.scale),
             method.iterations, method.leg_iterations, method.legs, method.solutions, method.restart, method.trust_first,
-            float(method.memory), float(method.low), float(method.high), method.seed,
-            isinstance(method, PooledDecoding), *method.limits_of_shots(),
+            method.seed, isinstance(method, PooledDecoding), *method.limits_of_shots(),
         )  # fmt: skip
         bits, longest = problem.num_bits, int(np.diff(problem.check_ptr).max(initial=0))
         self.state = LaneState(
@@ -137,6 +137,17 @@ class LaneEngine:
         if clock.time_limit is None or not each:
             return 0.0
         return min(float(store.iterations.max(initial=0)) * each, _FINISHING * clock.time_limit)
+
+
+def memory_ranges(
+    problem: DecodingProblem, method: DecodingMethod
+) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
+    """Return [V] the memories of the first leg, and both ends of the interval [V] of those of further legs."""
+    ranges = np.tile([[method.memory], [method.low], [method.high]], problem.num_bits)
+    if isinstance(method, PooledDecoding):
+        is_part = slice(problem.num_bits - problem.num_links, None)
+        ranges[:, is_part] = [[method.part_memory], [method.part_low], [method.part_high]]
+    return ranges[0].astype(np.float32), ranges[1], ranges[2]
 
 
 def tilts(num_bits: int) -> NDArray[np.float32]:

@@ -44,6 +44,9 @@ class Checks(NamedTuple):
     observable_bits: IntArray
     tilt: NDArray[np.float32]  # [V] factors near 1 of the first messages, which break ties
     degree: NDArray[np.float32]  # [V] number of checks of every bit
+    memory: NDArray[np.float32]  # [V] memories of the first leg
+    low: FloatArray  # [V] the interval from which memories of further legs are drawn, like `high`
+    high: FloatArray  # [V]
     bit_ptr: IntArray  # [V+1]; for pools, like the next two fields
     check_of_bit: NDArray[np.int32]  # [E] bit by bit
     flips: NDArray[np.uint64]  # [V] the observables that every bit flips, or a key of them if there are more than 64
@@ -61,9 +64,6 @@ class Strategy(NamedTuple):
     solutions: int
     restart: bool
     trust_first: bool
-    memory: float
-    low: float
-    high: float
     seed: int
     pools: bool
     patience: int
@@ -285,7 +285,7 @@ def _next_leg(checks, strategy, state, progress, lane, has_met):
             seen = (channel, posterior, last, get(state.unmet, v))
             gamma = chosen_memory(weights, seen, np.float32(2.0 * uniform - 1.0), counter[LEG, lane])
         else:
-            gamma = np.float32(strategy.low + (strategy.high - strategy.low) * uniform)
+            gamma = np.float32(get(checks.low, v) + (get(checks.high, v) - get(checks.low, v)) * uniform)
         put(memory, n, gamma)
         prior = channel + gamma * (posterior - channel)
         put(after, n, prior)
@@ -350,7 +350,7 @@ def _begin_shot(checks, strategy, state, queue, answers, progress, lane):
             put(state.ratio, n, get(ratio, v))
             put(before, n, get(ratio, v) * get(checks.tilt, v))
             put(after, n, get(ratio, v))
-            put(state.memory, n, np.float32(strategy.memory))
+            put(state.memory, n, get(checks.memory, v))
         if _met(checks, state, bit) == 0:
             state.keep[lane] = 0.0
             return

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from equifactor.base.typing import IntArray
 from equifactor.decoding.problem import DecodingProblem, transposed
 from equifactor.kernels.pointers import ptr_of
 
@@ -99,8 +98,3 @@ def _is_composed(column: tuple[int, ...], known: set[tuple[int, ...]]) -> bool:
             if some in known and tuple(check for check in column if check not in some) in known:
                 return True
     return False
-
-
-def parts_of(problem: DecodingProblem) -> IntArray:
-    """Return the numbers of the bits that are parts."""
-    return np.arange(problem.num_bits - problem.num_links, problem.num_bits)

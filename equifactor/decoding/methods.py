@@ -56,8 +56,10 @@ class DecodingMethod:
 
     def __post_init__(self) -> None:
         check_options(self)
-        if self.low > self.high:
-            raise OptionError(f"{self.name}: low is {self.low} and high is {self.high}. low must be at most high.")
+        for low, high in (("low", "high"), ("part_low", "part_high")):
+            a, b = getattr(self, low, 0.0), getattr(self, high, 0.0)
+            if a > b:
+                raise OptionError(f"{self.name}: {low} is {a} and {high} is {b}. {low} must be at most {high}.")
 
     def limits_of_shots(self) -> tuple[int, int]:
         """Return the largest number of solutions without progress, and of iterations of a shot."""
@@ -117,6 +119,9 @@ class PooledDecoding(RelayDecoding):
     name = "pooled"
     solutions: int = option(20, "largest number of legs that meet the syndrome, whose errors are put together", low=1)
     patience: int = option(6, "solutions in a row that may bring no lighter errors before the shot is done", low=1)
+    part_memory: float = option(0.0, "memory of a part in the first leg", low=-1, below=1)
+    part_low: float = option(-0.1, "smallest memory of a part in a further leg", low=-1, below=1)
+    part_high: float = option(0.4, "largest memory of a part in a further leg", low=-1, below=1)
     budget: int = option(100_000, "largest number of iterations of a shot, over all legs", low=1)
 
     def limits_of_shots(self) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.clock import NotCompiledError
-from equifactor.decoding.lane_engine import LaneEngine, tilts
+from equifactor.decoding.lane_engine import LaneEngine, memory_ranges, tilts
 from equifactor.decoding.methods import DecodingMethod, PooledDecoding
 from equifactor.decoding.plain_pools import SolutionPools
 from equifactor.decoding.shot_store import no_time_to_finish
@@ -159,6 +159,10 @@ class ShotLanes:
         self.best = np.zeros((bits, 0), bool)
         self.stale = none
         self.pools = SolutionPools(code.problem) if isinstance(method, PooledDecoding) else None
+        # The last row is that of the slots that are added.
+        self.ranges: list[np.ndarray] = [
+            np.append(one[code.bits], one.dtype.type(0.0))[:, None] for one in memory_ranges(code.problem, method)
+        ]
         self.patience, self.budget = method.limits_of_shots()
 
     def run(self, clock: Clock) -> Iterator[int]:
@@ -199,7 +203,7 @@ class ShotLanes:
             "shot": shots, "leg": zero, "iteration": zero, "total": zero, "solutions": zero, "best_weight": weight,
             "stale": zero,
             "ratio": ratio, "before": ratio * self.code.tilt, "prior": ratio, "best": decided, "syndrome": syndrome,
-            "memory": np.full(ratio.shape, self.method.memory, np.float32),
+            "memory": np.repeat(self.ranges[0], count, axis=1),
             "message": np.zeros((len(self.code.bit_of_edge), count), np.float32),
         }  # fmt: skip
         for name, columns in new.items():
@@ -276,7 +280,7 @@ class ShotLanes:
         self.iteration[lanes] = 0
         key = np.uint64(m.seed * _GOLDEN & _WORD) + (self.leg[lanes].astype(np.uint64) << np.uint64(32))
         uniform = _uniform(key + np.append(self.code.bits, 0).astype(np.uint64)[:, None])
-        gamma = (m.low + (m.high - m.low) * uniform).astype(np.float32)
+        gamma = (self.ranges[1] + (self.ranges[2] - self.ranges[1]) * uniform).astype(np.float32)
         self.memory[:, lanes] = gamma
         ratio = self.ratio[:, lanes]
         self.prior[:, lanes] = _mixed(gamma, self.before[:, lanes], ratio)

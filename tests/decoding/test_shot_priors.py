@@ -1,0 +1,50 @@
+"""Priors and erasures that differ from shot to shot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from equifactor.base.errors import ModelError
+from equifactor.decoding import Decoder, ErrorModel, surface_code
+
+
+@pytest.mark.parametrize("method", ["relay", "pooled", "bp-osd"])
+def test_priors_of_a_shot_are_those_of_a_model_with_these_priors(method: str) -> None:
+    rng = np.random.default_rng(1)
+    one = surface_code(5, 0.1)
+    H, L = np.zeros((12, 25), int), np.zeros((1, 25), int)
+    H[one.detectors, np.repeat(np.arange(25), np.diff(one.detector_ptr))] = 1
+    L[0, np.repeat(np.arange(25), np.diff(one.observable_ptr))] = 1
+    H, L = np.hstack((H, H[:, :5])), np.hstack((L, L[:, :5]))  # Five errors are there twice and are merged.
+    priors = rng.uniform(0.01, 0.3, (6, 30))
+    priors[0, 3] = 0.8
+    shots = rng.integers(2, size=(6, 12))
+    result = Decoder(H, 0.1, L, method=method).decode(shots, priors=priors)
+    for n in range(6):
+        alone = Decoder(H, priors[n], L, method=method).decode(shots[[n]])
+        assert result.flips[n] == alone.flips[0]
+        np.testing.assert_allclose(result.weight[n], alone.weight[0], rtol=1e-5)
+    shared = Decoder(H, 0.1, L, method=method).decode(shots, priors=priors[0])
+    assert shared.weight[0] == pytest.approx(result.weight[0], rel=1e-6)
+
+
+def test_erased_errors_are_free() -> None:
+    decoder = Decoder([[1, 1, 0], [0, 1, 1]], [0.01, 0.02, 0.01], [[1, 0, 0]])
+    shots = [[1, 1], [1, 1]]
+    erasures = [[False, False, False], [True, False, True]]
+    result = decoder.decode(shots, erasures=erasures)
+    assert result.flips.ravel().tolist() == [False, True]
+    assert result.weight == pytest.approx([np.log(0.98 / 0.02), 0.0], abs=1e-5)
+
+
+def test_wrong_priors_are_refused() -> None:
+    decoder = Decoder(ErrorModel.of_matrices([[1, 1, 1]], [0.1, 0.2, 0.0]))
+    with pytest.raises(ModelError, match=r"must have the shape \[3\] or \[2, 3\]"):
+        decoder.decode([[0], [1]], priors=[0.1, 0.1])
+    with pytest.raises(ModelError, match="Error 2 has probability 0 in the model"):
+        decoder.decode([[0], [1]], erasures=[False, False, True])
+    with pytest.raises(ModelError, match="from 0 to 1"):
+        decoder.decode([[0]], priors=[0.1, np.nan, 0.0])
+    with pytest.raises(ModelError, match="truth values"):
+        decoder.decode([[0]], erasures=[0, 2, 0])
