@@ -58,8 +58,8 @@ class Problem:
     flips: np.ndarray
 
     @classmethod
-    def of_circuit(cls, path: Path, basis: str, count: int) -> Problem:
-        """Return the problem of a circuit, decoded from the detectors of one basis."""
+    def of_circuit(cls, path: Path, basis: str | None, count: int) -> Problem:
+        """Return the problem of a circuit, decoded from the detectors of one basis, or of both."""
         from scipy.sparse import csc_matrix
 
         m = read_code(path, basis=basis).merged()[0]
