@@ -22,13 +22,25 @@ def _damped(new, old, keep):
     return new + ((gap * keep + 512) >> 10).to(tl.int32)
 
 
+@triton.jit
+def _join(head, total, other_head, other_total):
+    """Join two parts of runs: the second part starts again where it has the head of a run."""
+    return head | other_head, other_total + tl.where(other_head != 0, 0, total)
+
+
 @triton.jit(do_not_specialize=["begin", "end"])
 def update_edges(
     first, second, table, to_first, to_second, x, sums, lookup, begin, end, shift, half, keep,
-    SIZE: tl.constexpr, STEP: tl.constexpr, MANY: tl.constexpr, DAMPED: tl.constexpr, B: tl.constexpr,
+    SIZE: tl.constexpr, STEP: tl.constexpr, MANY: tl.constexpr, DAMPED: tl.constexpr, JOINED: tl.constexpr,
+    B: tl.constexpr,
 ):  # fmt: skip
-    """Update the messages of the edges from begin to end - 1 and add them to `sums`, whole numbers in any order."""
-    e = tl.cast(begin, tl.int64) + tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    """Update the messages of the edges from begin to end - 1 and add them to `sums`, whole numbers in any order.
+
+    If JOINED, the messages to equal first ends of neighbouring edges are added up before they reach memory, where
+    additions to one place wait for each other.
+    """
+    lane = tl.arange(0, B)
+    e = tl.cast(begin, tl.int64) + tl.program_id(0).to(tl.int64) * B + lane
     ok = e < end
     i = tl.load(first + e * STEP, mask=ok, other=0)
     j = tl.load(second + e * STEP, mask=ok, other=0)
@@ -49,4 +61,10 @@ def update_edges(
     tl.store(to_second + e, new_second.to(to_second.dtype.element_ty), mask=ok)
     tl.store(to_first + e, new_first.to(to_first.dtype.element_ty), mask=ok)
     tl.atomic_add(sums + j, new_second.to(tl.int64), mask=ok, sem="relaxed")
-    tl.atomic_add(sums + i, new_first.to(tl.int64), mask=ok, sem="relaxed")
+    total, adds = new_first.to(tl.int64), ok
+    if JOINED:
+        before = tl.load(first + (e - 1) * STEP, mask=ok & (lane > 0), other=-1)
+        after = tl.load(first + (e + 1) * STEP, mask=(e + 1 < end) & (lane < B - 1), other=-1)
+        _, total = tl.associative_scan(((before != i).to(tl.int32), total), 0, _join)
+        adds = ok & (after != i)
+    tl.atomic_add(sums + i, total, mask=adds, sem="relaxed")

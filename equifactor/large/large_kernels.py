@@ -6,12 +6,36 @@ message of that edge.
 """
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.extending import intrinsic
 
 from equifactor.kernels.fastmath import MIN_EXP, exp_, get, put
 from equifactor.kernels.jit import fast_kernel, inlined, kernel
 from equifactor.kernels.randomness import random_bits
 
 SPILL = 2**30  # A sum that reaches this is moved out of its 32 bits: the next message cannot make it overflow.
+
+# How many edges before its use the memory of a variable is requested. On a graph of 8 million variables an edge takes
+# 32 ns without requests, and 15, 10, 8.4 and 8.3 ns with requests 8, 16, 32 and 64 edges before.
+AHEAD = 32
+
+
+@intrinsic
+def prefetch(typingctx, array, index):
+    """Request the memory of array[index], which will be changed soon."""
+
+    def codegen(context, builder, signature, args):
+        a = context.make_array(signature.args[0])(context, builder, args[0])
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        request = builder.module.declare_intrinsic(
+            "llvm.prefetch", [pointer], ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        )
+        place = builder.bitcast(builder.gep(a.data, [args[1]], inbounds=True), pointer)
+        builder.call(request, [place, number(1), number(3), number(1)])  # for writing, into all caches, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), codegen
 
 
 @fast_kernel
@@ -43,6 +67,9 @@ def update_edges(
     many, rounding, mask, last = len(table) > 0, (1 << shift) >> 1, (1 << shift) - 1, 2 * half - 1
     row, count = 0, 0
     for e in range(start, stop):
+        ahead = min(e + AHEAD, stop - 1) * step
+        prefetch(nodes, 2 * np.int64(get(first, ahead)))
+        prefetch(nodes, 2 * np.int64(get(second, ahead)))
         i, j = 2 * np.int64(get(first, e * step)), 2 * np.int64(get(second, e * step))
         old_first, old_second = np.int64(get(to_first, e)), np.int64(get(to_second, e))
         if many:
