@@ -14,6 +14,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
+from equifactor.base.cores import THREADS
 from equifactor.base.errors import LostWorkError
 from equifactor.evaluation.jobs import Job
 from equifactor.workers.fleet import LocalFleet, fleet_at
@@ -21,7 +22,14 @@ from equifactor.workers.fleet import LocalFleet, fleet_at
 LOST = "lost"  # The status of a row whose workers died; it is never saved.
 
 # The environment variables that set the number of threads of numerical libraries.
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_THREADS = (
+    THREADS,
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
 Runs = Generator[tuple[Job, dict[str, Any]], None, None]  # A generator that may be closed early.
 _STOP = 10.0  # Seconds that the processes have to end. Chosen by hand.
 # Seconds for reading the model and compiling kernels, added to twice the time limit before a worker is killed. Chosen

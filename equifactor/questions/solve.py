@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 import numpy as np
 
 from equifactor.base.clock import Clock, NotCompiledError
+from equifactor.base.cores import num_threads
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.base.options import choices, split_text
 from equifactor.base.progress import bar as progress_bar
@@ -42,7 +43,19 @@ if TYPE_CHECKING:
     from equifactor.questions.many_results import ManyResults, RowAnswer
     from equifactor.solvers.counting.model_circuit import Circuit
 
-_ARGUMENTS = ("evidence", "do", "query", "targets", "time_limit", "seed", "device", "dtype", "strict", "progress")
+_ARGUMENTS = (
+    "evidence",
+    "do",
+    "query",
+    "targets",
+    "time_limit",
+    "seed",
+    "device",
+    "dtype",
+    "threads",
+    "strict",
+    "progress",
+)
 _ASKED = {
     Task.MAR: "marginals",
     Task.PR: "ln Z",
@@ -72,6 +85,7 @@ def solve(
     seed: int = ...,
     device: str = ...,
     dtype: Literal["float32", "float64"] = ...,
+    threads: int | None = ...,
     strict: bool = ...,
     progress: Progress | bool = ...,
     **settings: Any,
@@ -89,6 +103,7 @@ def solve(
     seed: int = ...,
     device: str = ...,
     dtype: Literal["float32", "float64"] = ...,
+    threads: int | None = ...,
     strict: bool = ...,
     progress: Progress | bool = ...,
     **settings: Any,
@@ -106,6 +121,7 @@ def solve(
     seed: int = ...,
     device: str = ...,
     dtype: Literal["float32", "float64"] = ...,
+    threads: int | None = ...,
     strict: bool = ...,
     progress: Progress | bool = ...,
     **settings: Any,
@@ -125,6 +141,7 @@ def solve(
     seed: int = 0,
     device: str = "cpu",
     dtype: Literal["float32", "float64"] = "float64",
+    threads: int | None = None,
     strict: bool = False,
     progress: Progress | bool = False,
     **settings: Any,
@@ -148,6 +165,8 @@ def solve(
         seed: for solvers that draw random numbers.
         device: "cpu" or "cuda"; solvers without a GPU engine ignore it.
         dtype: float type of the torch engine.
+        threads: of the CPU; default all cores, or EQUIFACTOR_THREADS. `bp` uses them on graphs of 50,000 pair factors
+            and more with binary variables. The answer does not depend on their number.
         strict: raise `SolveError` unless every status is exact, optimal or converged.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
         **settings: settings of the solver: `solve(graph, "MAR", "bp", damping=0.5)` is the same as
@@ -190,6 +209,7 @@ def solve(
         raise OptionError(f"dtype must be float32 or float64, found {brief(dtype)}.")
     if not isinstance(strict, (bool, np.bool_)):
         raise OptionError(f"strict must be True or False, found {brief(strict)}.")
+    cores = num_threads(threads)
     how = SolveSettings(method, seed, device, dtype, time_limit)
     if do is not None:
         graphs = [intervened(g, do) for g in graphs]
@@ -222,7 +242,9 @@ def solve(
     clock, label = Clock(time_limit), str(method)
     with progress_bar(progress, label, time_limit) as report, clock.govern():
         asked = None if query is None else query_of(graphs, query)
-        context = SolveContext(clock=clock, seed=seed, device=device, dtype=dtype, progress=report, query=asked)
+        context = SolveContext(
+            clock=clock, seed=seed, device=device, dtype=dtype, threads=cores, progress=report, query=asked
+        )
         try:
             estimates: Sequence[Estimate] = estimates_of(method, graphs, wanted, context)
         except MemoryError:

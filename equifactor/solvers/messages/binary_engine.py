@@ -10,15 +10,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.cores import Crew
 from equifactor.graph.layout import LINEAR_RANGE
 from equifactor.kernels.jit import plain
-from equifactor.solvers.messages.binary_kernels import BinaryPairs, log_pair_sums, sweep_binary, sweep_binary_residual
+from equifactor.kernels.pointers import ptr_of
+from equifactor.solvers.messages.binary_kernels import (
+    CHUNK,
+    BinaryPairs,
+    log_pair_sums,
+    send_pairs,
+    sum_pairs,
+    sweep_binary,
+    sweep_binary_residual,
+)
 from equifactor.solvers.messages.bp_engine import BpAnswers, BpPart, BpSettings
 from equifactor.solvers.messages.schedule_kernels import residual_queue
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FlatGraph
+
+SHARED_FACTORS = 50_000  # Pair factors from which threads share a sweep: it then takes 0.6 ms, their start 0.1 ms.
+_PIECES = 2  # Ranges of work for each thread in a step of a sweep: a thread that is late has fewer. Chosen by hand.
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
@@ -39,7 +52,7 @@ class BinaryEngine:
 
     name = "numba"
 
-    def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings) -> None:
+    def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings, threads: int = 1) -> None:
         self.flat = flat
         self.settings = settings
         self.is_max = settings.semiring == "max"
@@ -63,6 +76,8 @@ class BinaryEngine:
         self.queue = (
             residual_queue(flat.num_vars, count, var_of_edge, np.tile(np.arange(count), 2)) if residual else None
         )
+        shared = threads > 1 and not residual and count >= SHARED_FACTORS
+        self.crew = _PairCrew(self.pairs, threads) if shared else None
 
     def sweep(self, count: int) -> FloatArray:
         """Update every message `count` times, or update the same number of messages, largest residual first."""
@@ -72,6 +87,10 @@ class BinaryEngine:
             sweep_binary_residual(count, pairs, self.total[0], s.damping, self.is_max, queue, s.tolerance, change)
             return change
         check = s.tolerance > 0
+        if self.crew is not None:
+            for n in range(count):
+                self.crew.sweep(self.total[0], s.damping, self.is_max, change, check and n == count - 1)
+            return change if check else np.full_like(change, np.inf)
         sweep_binary(count, pairs, self.total, s.damping, self.is_max, change, check)
         return change if check else np.full_like(change, np.inf)
 
@@ -132,6 +151,36 @@ class BinaryEngine:
         flat = self.flat
         sum_of_pairs = flat.sum_per_graph(flat.graph_of_factor[self.group.factors], of_pairs)
         return self.constant + sum_of_pairs + flat.sum_per_graph(flat.graph_of_var, of_vars)
+
+
+class _PairCrew:
+    """Threads that share a sweep. Every sum has the order of `sweep_binary`, so their number does not matter."""
+
+    def __init__(self, pairs: BinaryPairs, threads: int) -> None:
+        self.pairs = pairs
+        self.crew = Crew(threads)
+        num_vars, count = len(pairs.unary), len(pairs.lam) // 2
+        self.factors_at_once = -(-count // (_PIECES * threads * CHUNK)) * CHUNK
+        self.vars_at_once = -(-num_vars // (_PIECES * threads))
+        # The edges of each variable in the order of their factors.
+        by_factor = np.arange(2 * count, dtype=np.int32).reshape(2, count).T.ravel()
+        self.edges = by_factor[np.argsort(pairs.var_of_edge[by_factor], kind="stable")]
+        self.edge_ptr = ptr_of(np.bincount(pairs.var_of_edge, minlength=num_vars))
+
+    def sweep(self, total: FloatArray, damping: float, is_max: bool, change: FloatArray, check: bool) -> None:
+        """Update all messages once; `total` [V] is scratch, and `change` [G] is raised if `check` is set."""
+        pairs = plain(self.pairs)
+        changes = np.zeros((self.crew.size, len(change)))
+
+        def add_up(_: int, first: int, last: int) -> None:
+            sum_pairs(first, last, pairs, self.edge_ptr, self.edges, total)
+
+        def send(thread: int, first: int, last: int) -> None:
+            send_pairs(first, last, pairs, total, damping, is_max, changes[thread], check)
+
+        self.crew.divide(len(total), self.vars_at_once, add_up)
+        self.crew.divide(len(self.pairs.lam) // 2, self.factors_at_once, send)
+        np.maximum(change, changes.max(axis=0), out=change)
 
 
 def unary_factors(flat: FlatGraph[np.ndarray]) -> tuple[FloatArray, FloatArray]:

@@ -66,29 +66,67 @@ def sweep_binary(count, pairs, total, damping, is_max, change, check):
         copy_into(after, unary)
         for start in range(0, num_factors, CHUNK):
             stop = min(start + CHUNK, num_factors)
-            t00, t01, t10, t11 = (
-                tables[0, start:stop], tables[1, start:stop], tables[2, start:stop], tables[3, start:stop]
-            )  # fmt: skip
-            for slot in range(2):
-                # The message from a slot goes to the other slot. From slot 0, the table is read transposed.
-                sent = scratch[1 - slot]
-                _receive(lam, slot * num_factors + start, var_of_edge, now, sent[: stop - start])
-                if is_max:
-                    _max_ratios(sent, t00, t10 if slot == 0 else t01, t01 if slot == 0 else t10, t11)
-                else:
-                    _sum_ratios(sent, t00, t10 if slot == 0 else t01, t01 if slot == 0 else t10, t11)
-            for slot in range(2):
-                first = slot * num_factors + start
-                new = scratch[slot, : stop - start]
-                if check and n == count - 1:
-                    for f in range(len(new)):
-                        g = get(graph_of_edge, first + f)
-                        moved = abs(_probability(new[f]) - _probability(get(lam, first + f)))
-                        put(change, g, max(get(change, g), moved))
-                for f in range(len(new)):
-                    gap = get(lam, first + f) - new[f]
-                    put(lam, first + f, new[f] + damping * (gap if abs(gap) > TINY else 0.0))
+            measures = check and n == count - 1
+            _update_chunk(
+                start, stop, lam, var_of_edge, graph_of_edge, tables, now, damping, is_max, change, measures, scratch
+            )
             _add_up(lam, var_of_edge, start, stop, after)
+
+
+@fast_kernel
+def send_pairs(first, last, pairs, total, damping, is_max, change, check):
+    """Update the messages of the factors first to last - 1 once, given the sums [V] into the variables.
+
+    Threads share a sweep by this kernel and `sum_pairs`, and find the same bits as `sweep_binary`. The other arguments
+    are those of `sweep_binary`.
+    """
+    pairs = BinaryPairs(*pairs)
+    scratch = np.empty((2, CHUNK))
+    for start in range(first, last, CHUNK):
+        _update_chunk(
+            start, min(start + CHUNK, last), pairs.lam, pairs.var_of_edge, pairs.graph_of_edge, pairs.tables, total,
+            damping, is_max, change, check, scratch
+        )  # fmt: skip
+
+
+@fast_kernel
+def sum_pairs(first, last, pairs, edge_ptr, edges, total):
+    """Set the sums into the variables first to last - 1, which have the edges[edge_ptr[i]:edge_ptr[i+1]]."""
+    pairs = BinaryPairs(*pairs)
+    lam, unary = pairs.lam, pairs.unary
+    for i in range(first, last):
+        ratio = unary[i]
+        for k in range(edge_ptr[i], edge_ptr[i + 1]):
+            ratio += get(lam, get(edges, k))
+        total[i] = ratio
+
+
+@inlined
+def _update_chunk(start, stop, lam, var_of_edge, graph_of_edge, tables, total, damping, is_max, change, check, scratch):
+    """Update the messages of at most CHUNK factors, given the sums [V] into the variables."""
+    num_factors = len(lam) // 2
+    t00, t01, t10, t11 = (
+        tables[0, start:stop], tables[1, start:stop], tables[2, start:stop], tables[3, start:stop]
+    )  # fmt: skip
+    for slot in range(2):
+        # The message from a slot goes to the other slot. From slot 0, the table is read transposed.
+        sent = scratch[1 - slot]
+        _receive(lam, slot * num_factors + start, var_of_edge, total, sent[: stop - start])
+        if is_max:
+            _max_ratios(sent, t00, t10 if slot == 0 else t01, t01 if slot == 0 else t10, t11)
+        else:
+            _sum_ratios(sent, t00, t10 if slot == 0 else t01, t01 if slot == 0 else t10, t11)
+    for slot in range(2):
+        first = slot * num_factors + start
+        new = scratch[slot, : stop - start]
+        if check:
+            for f in range(len(new)):
+                g = get(graph_of_edge, first + f)
+                moved = abs(_probability(new[f]) - _probability(get(lam, first + f)))
+                put(change, g, max(get(change, g), moved))
+        for f in range(len(new)):
+            gap = get(lam, first + f) - new[f]
+            put(lam, first + f, new[f] + damping * (gap if abs(gap) > TINY else 0.0))
 
 
 @inlined

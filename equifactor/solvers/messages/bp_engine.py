@@ -98,7 +98,7 @@ def new_engine(
         from equifactor.solvers.messages import binary_engine
 
         if settings.schedule in ("parallel", "residual") and binary_engine.applies_to(flat):
-            return binary_engine.BinaryEngine(flat, settings)
+            return binary_engine.BinaryEngine(flat, settings, context.threads)
         from equifactor.solvers.messages import literal_engine
 
         if settings.schedule == "parallel" and literal_engine.applies_to(flat):
