@@ -82,23 +82,35 @@ class Crew:
         ended = threading.Event()
 
         def run(thread: int) -> None:
-            try:
-                while (start := next(starts)) < count and not ended.is_set():
-                    if stopped is not None and stopped():
-                        ended.set()
-                        return
+            while (start := next(starts)) < count and not ended.is_set():
+                if stopped is not None and stopped():
+                    ended.set()
+                    return
+                try:
                     work(thread, start, min(start + piece, count))
-                    if report is not None and thread == 0:
-                        report(min(start + piece, count))
-            except BaseException:
-                ended.set()
-                raise
+                except BaseException:
+                    ended.set()
+                    raise
+                if report is not None and thread == 0:
+                    report(min(start + piece, count))
 
-        others = [self._pool.submit(run, k) for k in range(1, self.size)] if self._pool is not None else []
+        self.run(run, ended.set)
+        return not ended.is_set()
+
+    def run(self, work: Callable[[int], object], stop: Callable[[], object]) -> None:
+        """Call `work(thread)` in every thread, and return when all have ended.
+
+        Args:
+            work: called with the number of the thread; the calling thread has number 0.
+            stop: called if the work raises in the calling thread, so that other threads do not wait for it.
+        """
+        others = [self._pool.submit(work, k) for k in range(1, self.size)] if self._pool is not None else []
         try:
-            run(0)
+            work(0)
+        except BaseException:
+            stop()
+            raise
         finally:
             wait(others)
         for other in others:
             other.result()
-        return not ended.is_set()

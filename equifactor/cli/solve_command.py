@@ -76,6 +76,9 @@ def solve(
             help="float64 or float32, for solvers that run in torch.",
         ),
     ] = "float64",
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads of the CPU; the default is all cores.")
+    ] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")
     ] = None,
@@ -127,7 +130,8 @@ def solve(
     from equifactor.solvers import count_assignments
 
     options: dict[str, Any] = {
-        "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype
+        "task": task, "solver": solver, "time_limit": time_limit, "seed": seed, "device": device, "dtype": dtype,
+        "threads": threads,
     }  # fmt: skip
     wanted = parse_task(task, with_query=True)
     is_marginal = wanted is Task.MMAP

@@ -6,6 +6,7 @@ the constant `log f(0)` to ln Z and to every score. Only the pair factors send m
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from equifactor.graph import FlatGraph
 
 SHARED_FACTORS = 50_000  # Pair factors from which threads share a sweep: it then takes 0.6 ms, their start 0.1 ms.
-_PIECES = 2  # Ranges of work for each thread in a step of a sweep: a thread that is late has fewer. Chosen by hand.
 
 
 def applies_to(flat: FlatGraph[np.ndarray]) -> bool:
@@ -88,8 +88,7 @@ class BinaryEngine:
             return change
         check = s.tolerance > 0
         if self.crew is not None:
-            for n in range(count):
-                self.crew.sweep(self.total[0], s.damping, self.is_max, change, check and n == count - 1)
+            self.crew.sweep(count, self.total[0], s.damping, self.is_max, change, check)
             return change if check else np.full_like(change, np.inf)
         sweep_binary(count, pairs, self.total, s.damping, self.is_max, change, check)
         return change if check else np.full_like(change, np.inf)
@@ -160,26 +159,35 @@ class _PairCrew:
         self.pairs = pairs
         self.crew = Crew(threads)
         num_vars, count = len(pairs.unary), len(pairs.lam) // 2
-        self.factors_at_once = -(-count // (_PIECES * threads * CHUNK)) * CHUNK
-        self.vars_at_once = -(-num_vars // (_PIECES * threads))
+        chunks = np.linspace(0, -(-count // CHUNK), threads + 1).astype(int)
+        self.factors = np.minimum(chunks * CHUNK, count).tolist()  # The borders of the parts of the threads.
+        self.variables = np.linspace(0, num_vars, threads + 1).astype(int).tolist()
         # The edges of each variable in the order of their factors.
         by_factor = np.arange(2 * count, dtype=np.int32).reshape(2, count).T.ravel()
         self.edges = by_factor[np.argsort(pairs.var_of_edge[by_factor], kind="stable")]
         self.edge_ptr = ptr_of(np.bincount(pairs.var_of_edge, minlength=num_vars))
 
-    def sweep(self, total: FloatArray, damping: float, is_max: bool, change: FloatArray, check: bool) -> None:
-        """Update all messages once; `total` [V] is scratch, and `change` [G] is raised if `check` is set."""
+    def sweep(
+        self, count: int, total: FloatArray, damping: float, is_max: bool, change: FloatArray, check: bool
+    ) -> None:
+        """Update all messages `count` times; `total` [V] is scratch, and `change` [G] is raised if `check` is set."""
         pairs = plain(self.pairs)
         changes = np.zeros((self.crew.size, len(change)))
+        together = threading.Barrier(self.crew.size)
 
-        def add_up(_: int, first: int, last: int) -> None:
-            sum_pairs(first, last, pairs, self.edge_ptr, self.edges, total)
+        def run(thread: int) -> None:
+            own, variables = self.factors[thread : thread + 2], self.variables[thread : thread + 2]
+            try:
+                for n in range(count):
+                    sum_pairs(*variables, pairs, self.edge_ptr, self.edges, total)
+                    together.wait()
+                    send_pairs(*own, pairs, total, damping, is_max, changes[thread], check and n == count - 1)
+                    together.wait()
+            except BaseException:
+                together.abort()  # Otherwise the other threads would wait forever.
+                raise
 
-        def send(thread: int, first: int, last: int) -> None:
-            send_pairs(first, last, pairs, total, damping, is_max, changes[thread], check)
-
-        self.crew.divide(len(total), self.vars_at_once, add_up)
-        self.crew.divide(len(self.pairs.lam) // 2, self.factors_at_once, send)
+        self.crew.run(run, together.abort)
         np.maximum(change, changes.max(axis=0), out=change)
 
 
