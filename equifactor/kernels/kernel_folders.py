@@ -152,13 +152,17 @@ def user_folders() -> Iterator[Path]:
 
 
 def _delete_unused(folder: Path) -> None:
-    """Delete entries that were not used for months, and unfinished files of processes that were killed."""
+    """Delete entries that were not used for months, and unfinished files of killed processes, at most once a day."""
+    now, last = time.time(), folder / "searched"
+    with contextlib.suppress(OSError):
+        if abs(now - last.stat().st_mtime) < DAY:
+            return
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        now = time.time()
         for entry in entries:
             with contextlib.suppress(OSError):
                 if entry.is_file() and now - entry.stat().st_mtime > UNUSED_DAYS * DAY:
                     Path(entry.path).unlink()
+        last.touch()
 
 
 @functools.cache

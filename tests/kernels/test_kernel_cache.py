@@ -183,6 +183,10 @@ def test_kernels_that_nobody_uses_are_deleted(load: Load, tmp_path: Path) -> Non
     os.utime(old, (long_ago, long_ago))
     kernel_folders._made_folder.cache_clear()
     assert kernel_folders.kernel_folder() == path.parent
+    assert old.exists()  # the folder was searched today
+    os.utime(path.with_name("searched"), (time.time() - 90000, time.time() - 90000))
+    kernel_folders._made_folder.cache_clear()
+    assert kernel_folders.kernel_folder() == path.parent
     assert path.exists()
     assert not old.exists()
 
