@@ -2,6 +2,7 @@
 
 bayesian_network.py   `BayesianNetwork`: a factor graph in which parents and children are known
 stated_tables.py      conditional tables as a user types them
+plates.py             one table for every member of a group
 conditional_table.py  one conditional table with the names of its rows and columns
 separation.py         d-separation, with an open path as the reason
 causal_effect.py      effects by adjustment for back-door sets

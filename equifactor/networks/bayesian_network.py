@@ -14,6 +14,7 @@ from equifactor.graph.interventions import mutilated, states_set
 from equifactor.graph.parents import Families, network_of
 from equifactor.graph.reading.inputs import as_list
 from equifactor.networks.conditional_table import ConditionalTable
+from equifactor.networks.plates import repeated
 from equifactor.networks.separation import Separation, closure, open_path, path_text
 from equifactor.networks.stated_tables import graph_of_tables
 from equifactor.questions.joint import part_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Variable
     from equifactor.networks.causal_effect import CausalEffect
     from equifactor.networks.divergence import Divergence
+    from equifactor.networks.plates import Plates
     from equifactor.networks.stated_tables import States, Tables
 
 _ADVICE = "Use a FactorGraph for a model that is not a network."
@@ -40,6 +42,8 @@ class BayesianNetwork(FactorGraph):
             and so do structured factors such as `NoisyOr`. Parents, states and tables are in any order.
         states: the states of variables whose tables do not name them, or the order of their states.
         name: the name of the network.
+        plates: the members of groups, or their numbers, for tables of repeated variables. With
+            `plates={"student": ["anna", "ben"]}` the table of `grade[student]` is one for each of them.
 
     Examples:
         >>> from equifactor import BayesianNetwork, solve
@@ -70,7 +74,13 @@ class BayesianNetwork(FactorGraph):
     parent_lists: list[list[int]]  # [V] the parents of each variable, in the order of its factor
     child_lists: list[list[int]]
 
-    def __init__(self, source: Any, states: States | None = None, *, name: str | None = None) -> None:
+    def __init__(
+        self, source: Any, states: States | None = None, *, name: str | None = None, plates: Plates | None = None
+    ) -> None:
+        if plates is not None:
+            if not isinstance(source, Mapping):
+                raise ModelError("plates= goes with a mapping of tables.")
+            source, states = repeated(source, states, plates)
         graph = _graph_of(source, states, name)
         self._set(graph.structure, graph.log_phi, graph.observed, name or graph.name)
         self._find_families()

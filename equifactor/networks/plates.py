@@ -1,0 +1,82 @@
+"""Plates: one conditional table for every member of a group, such as every student in every course."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from equifactor.base.errors import ModelError, brief
+from equifactor.base.options import did_you_mean
+from equifactor.networks.stated_tables import parents_and_table
+
+if TYPE_CHECKING:
+    from equifactor.networks.stated_tables import States, Tables
+
+    Plates = Mapping[str, int | Sequence[str]]
+
+_INDEXED = re.compile(r"(.+)\[([^\[\]]+)\]")  # such as `grade[student, course]`
+
+
+def repeated(tables: Tables, states: States | None, plates: Plates) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tables and states of all members of the plates.
+
+    Args:
+        tables: as `BayesianNetwork` takes them. A name such as `grade[student, course]` stands for one variable for
+            each student and course. Its parents may have the same plates, or fewer.
+        states: the same for states.
+        plates: the members of each plate, or their number.
+    """
+    members = {name: _members(name, given) for name, given in plates.items()}
+    found: dict[str, Any] = {}
+    for name, stated in tables.items():
+        parents, table = parents_and_table(name, stated)
+        own = _plates_of(name, members)
+        for parent in parents:
+            beyond = [p for p in _plates_of(parent, members) if p not in own]
+            if beyond:
+                raise ModelError(
+                    f"The table of {name} names the parent {parent!r}. Its plate {beyond[0]!r} is not in {name}. "
+                    "A variable depends on one member of a plate, so give it this plate as well."
+                )
+        for member in _combinations(own, members):
+            above = [_named(parent, members, member) for parent in parents]
+            found[_named(name, members, member)] = (above, table) if above else table
+    named = {
+        _named(name, members, member): given
+        for name, given in (states or {}).items()
+        for member in _combinations(_plates_of(name, members), members)
+    }
+    return found, named
+
+
+def _members(name: str, given: object) -> list[str]:
+    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        return [str(n) for n in range(given)]
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given or len({*map(str, given)}) < len(given):
+        raise ModelError(f"The plate {name} needs a number of members or a list of their names, found {brief(given)}.")
+    return [str(member) for member in given]
+
+
+def _plates_of(name: str, members: Mapping[str, Any]) -> list[str]:
+    """Return the plates in the brackets of a name; none if it has no brackets."""
+    match = _INDEXED.fullmatch(name)
+    plates = [p.strip() for p in match[2].split(",")] if match else []
+    for plate in plates:
+        if plate not in members:
+            raise ModelError(
+                f"{name!r} names the plate {plate!r}, which is not in plates=; {did_you_mean(plate, members)}"
+            )
+    return plates
+
+
+def _combinations(plates: Sequence[str], members: Mapping[str, list[str]]) -> Iterator[dict[str, str]]:
+    for chosen in product(*(members[p] for p in plates)):
+        yield dict(zip(plates, chosen, strict=True))
+
+
+def _named(name: str, members: Mapping[str, Any], member: Mapping[str, str]) -> str:
+    """Return the name with members in place of the plates, such as `grade[anna,math]`."""
+    plates = _plates_of(name, members)
+    return f"{name[: name.rindex('[')]}[{','.join(member[p] for p in plates)}]" if plates else name
