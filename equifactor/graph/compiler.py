@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,6 +112,9 @@ def compile(graphs: FactorGraph | Sequence[FactorGraph]) -> FlatGraph[np.ndarray
     )
 
 
+_RUN = 100  # Neighbouring tables from which copying them at once is worth a step of Python. Chosen by hand.
+
+
 @dataclass(frozen=True)
 class _Parts:
     """The graphs one after the other, still in their own factor order, free variables renumbered."""
@@ -200,8 +204,10 @@ def _groups_of(parts: _Parts) -> tuple[IntArray, list[tuple[int, ...]], list[int
 
 def _copy_tables(log_phi: FloatArray, first: IntArray, size: int, out: FloatArray) -> None:
     """Set out [n * size] to the tables of n factors, which begin at `first`."""
-    if first[-1] - first[0] == size * (len(first) - 1) and (np.diff(first) == size).all():
-        out[:] = log_phi[first[0] : first[0] + len(out)]
+    gaps = np.flatnonzero(np.diff(first) != size) + 1
+    if len(gaps) * _RUN <= len(first):  # Tables that are neighbours are copied at once.
+        for start, stop in pairwise([0, *gaps.tolist(), len(first)]):
+            out[start * size : stop * size] = log_phi[first[start] : first[start] + (stop - start) * size]
         return
     places = np.empty(len(out), np.int64)
     _count_on(first, size, out=places)

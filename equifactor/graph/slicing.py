@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from equifactor.graph.structure import Structure
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import picked, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -17,6 +17,7 @@ _MOST_ENTRIES = (
     2**20
 )  # Largest number of table entries of a structure that remembers sets of observed variables. Chosen by hand.
 _MOST_IN_ALL = 2**22  # Largest number of table entries of all sets that a structure remembers. Chosen by hand.
+_FEW_FACTORS = 1000  # Factors that are sliced one by one, at most. Chosen by hand.
 _MOST_SETS = 64  # Largest number of sets that a structure remembers. Chosen by hand.
 
 _known: WeakKeyDictionary[Structure, dict[bytes, _SlicedTables]] = WeakKeyDictionary()
@@ -40,12 +41,33 @@ def slice_tables(structure: Structure, log_phi: FloatArray, observed: IntArray) 
         names = {"variable_names": s.variable_names, "state_names": s.state_names}
         return Structure.of_rows(s.card, rows, **names), rows.log_values  # type: ignore[arg-type]
     is_free = observed < 0
+    if s.num_entries > _MOST_ENTRIES:
+        cut = np.unique(s.factor_of_edge[~is_free[s.scope_vars]])
+        if len(cut) <= _FEW_FACTORS and 2 * np.diff(s.table_ptr)[cut].sum() <= s.num_entries:
+            return _slice_few(s, log_phi, observed, cut)
     parts = _parts_known(s, is_free) if s.num_entries <= _MOST_ENTRIES else _parts(s, is_free)
     # Where each factor's slice begins: its first entry plus the observed states times their strides.
     state_of_edge = observed[s.scope_vars]
     running = np.concatenate(([0], np.cumsum(np.where(state_of_edge < 0, 0, state_of_edge * s.stride))))
     start = running[s.scope_ptr[1:]] - running[s.scope_ptr[:-1]]
     return parts.structure, log_phi[parts.source + start[parts.factor]]
+
+
+def _slice_few(s: Structure, log_phi: FloatArray, observed: IntArray, cut: IntArray) -> tuple[Structure, FloatArray]:
+    """Return the same where few factors `cut` are sliced: all other tables of a large model are copied at once."""
+    scope_ptr, edges = picked(s.scope_ptr, cut)
+    small, values = slice_tables(
+        Structure.build(s.card, scope_ptr, s.scope_vars[edges]), log_phi[picked(s.table_ptr, cut)[1]], observed
+    )
+    arity = s.arity.copy()
+    arity[cut] = small.arity
+    sliced = s.with_scopes(ptr_of(arity), s.scope_vars[observed[s.scope_vars] < 0])
+    pieces: list[FloatArray] = []
+    at = 0
+    for n, factor in enumerate(cut.tolist()):
+        pieces += [log_phi[at : s.table_ptr[factor]], values[small.table_ptr[n] : small.table_ptr[n + 1]]]
+        at = s.table_ptr[factor + 1]
+    return sliced, np.concatenate([*pieces, log_phi[at:]])
 
 
 class _SlicedTables(NamedTuple):

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from equifactor.generators import random_graph
+from equifactor.graph import slicing
 from equifactor.graph.slicing import slice_tables
 
 
@@ -31,3 +33,17 @@ def test_no_factors() -> None:
     structure, log_phi = slice_tables(graph.structure, graph.log_phi, np.array([0, -1, 1]))
     assert structure.num_factors == 0
     assert len(log_phi) == 0
+
+
+def test_few_factors_of_a_large_model_are_sliced_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = random_graph(9, 40, arity=(1, 4), card=(1, 4), zeros=0.1, count=20, seed=3)
+    for n, graph in enumerate(graphs):
+        observed = np.full(graph.num_vars, -1)
+        seen = [n % 9, (n + 4) % 9][: 1 + n % 2]
+        observed[seen] = graph.card[seen] - 1
+        want, tables = slice_tables(graph.structure, graph.log_phi, observed)
+        monkeypatch.setattr(slicing, "_MOST_ENTRIES", 0)
+        got, values = slice_tables(graph.structure, graph.log_phi, observed)
+        monkeypatch.undo()
+        assert got.same_as(want)
+        np.testing.assert_array_equal(values, tables)

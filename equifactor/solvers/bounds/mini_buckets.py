@@ -33,8 +33,6 @@ _LOWER_MEMORY = 0.25  # The share of the memory for the lower bound, whose table
 _LOWER_SHARE = 0.3  # The share of the time for the lower bound. Halved or doubled: gap within 20 %.
 # Exact elimination is run if it should end within this share of the time. Halved or doubled: gap within 15 %.
 _EXACT_SHARE = 0.4
-# Reference seconds for a table entry, to start a search: 3.5 s on a formula of 656,000 clauses.
-_SEARCH_START = 6e-7
 
 
 @register("mini-buckets")
@@ -110,8 +108,7 @@ class WeightedMiniBuckets(GraphSolver):
             else:
                 above.advance()
             context.report(upper.iterations, None, f"{lower.best:.6g} <= ln Z <= {upper.best:.6g}")
-        search = _SEARCH_START * reduced.graph.structure.num_entries
-        if lower.best == -math.inf and Budget(clock).ends_in_time(search):
+        if lower.best == -math.inf:
             lower.search(clock)
         return self._estimate(graph, reduced, upper, lower, clock)
 

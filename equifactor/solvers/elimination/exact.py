@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.budget import ACCEPTED_OVERRUN, FLOAT_BYTES, Budget, planning_work
+from equifactor.base.budget import ACCEPTED_OVERRUN, FLOAT_BYTES, Budget, Seconds, planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.graph.repeated_graph import share_structure
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
     from equifactor.graph.reduction import ReducedGraph
 
+_MANY_EDGES = 100_000  # Edges from which planning takes so long that the time left is compared with it first.
+_PLAN_SHARE = 0.5  # The share of `Seconds.PLAN_START`, which formulas need, that planning takes on chains.
 _LONG = 0.1  # Reference seconds of a plan for ln Z from which a smaller graph is tried. Chosen by hand.
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
 
@@ -70,6 +72,9 @@ class Exact(GraphSolver):
             return Estimate(status=context.clock.status or Status.TIME_LIMIT)
         if task is Task.MMAP:
             return self._constrained(graph, context)
+        edges = graph.structure.num_edges
+        if edges > _MANY_EDGES and not Budget(context.clock).ends_in_time(_PLAN_SHARE * Seconds.PLAN_START * edges):
+            return Estimate(status=Status.TIME_LIMIT)
         return self.run_plan(graph, self.plan(graph, task, context), task, context)
 
     def _constrained(self, graph: FactorGraph, context: SolveContext) -> Estimate:

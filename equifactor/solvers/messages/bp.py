@@ -16,7 +16,15 @@ from equifactor.base.torch_device import torch_batch_size
 from equifactor.factors.table_ranges import structured_ranges, table_ranges
 from equifactor.graph.components import count_components
 from equifactor.solvers.elimination.impossibility import zero_or_lost
-from equifactor.solvers.messages.bp_engine import BpEngine, BpPart, BpSettings, Schedule, engine_name, new_engine
+from equifactor.solvers.messages.bp_engine import (
+    BpAnswers,
+    BpEngine,
+    BpPart,
+    BpSettings,
+    Schedule,
+    engine_name,
+    new_engine,
+)
 from equifactor.solving.estimate import MANY, Estimate, LazyEstimates
 from equifactor.solving.registry import register
 from equifactor.solving.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, IterativeSolver, SolveContext
@@ -105,7 +113,7 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
                 return LazyEstimates(flat.num_graphs, make)
         found: list[dict[str, Any]]
         if task is Task.MAP:
-            states = self._decoded(flat, state, answers.states, answers.probabilities)
+            states = self._decoded(flat, state, answers, ending)
             bounds = answers.upper_bound.tolist()
             found = [{"assignment": x, "upper_bound": u} for x, u in zip(flat.assignments(states), bounds, strict=True)]
         else:
@@ -116,15 +124,17 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
             for n, (fields, is_empty, graph) in enumerate(zip(found, empty.tolist(), flat.graphs, strict=True))
         ]
 
-    def _decoded(
-        self, flat: FlatGraph[np.ndarray], state: BpEngine, alone: IntArray, probabilities: FloatArray
-    ) -> IntArray:
+    def _decoded(self, flat: FlatGraph[np.ndarray], state: BpEngine, answers: BpAnswers, ending: Ending) -> IntArray:
         """Return the states [V] of the assignments.
 
         The best states of single variables need not go together if there are ties. On forests whole factors in turn
-        then give an optimum, and its score does not depend on the order.
+        then give an optimum, and its score does not depend on the order. Messages that were cut short have no optimum.
         """
-        in_turn = np.full(flat.num_graphs, True) if self.decode == "sequential" else _tied_forests(flat, probabilities)
+        alone = answers.states
+        if self.decode == "argmax" and all(status is Status.TIME_LIMIT for status in ending.status):
+            return alone
+        sequential = self.decode == "sequential"
+        in_turn = np.full(flat.num_graphs, True) if sequential else _tied_forests(flat, answers.probabilities)
         if not in_turn.any():
             return alone
         from equifactor.solvers.messages.sequential_decoding import sequential_states
