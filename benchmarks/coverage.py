@@ -238,7 +238,7 @@ def part(name: str, kind: str, seeds: range) -> Cell:
         if want.status is not ef.Status.EXACT:
             continue  # It has no possible assignment, or is too large to know the truth.
         if name.startswith("auto"):
-            vars(search_state)["CALL_SECONDS"] = _TICK  # A call of the search for sums should take one reading of this clock.
+            vars(search_state)["CALL_SECONDS"] = _TICK  # A call of the search for sums is one reading of this clock.
             Clock.now = Clock.cpu_now = MovingClock()  # Both, so that the machine never seems to be busy.
         try:
             got = ef.solve(graph, "MAR", entry.spec, seed=seed)
