@@ -15,7 +15,9 @@ from equifactor.base.errors import FormatError, ModelError, OptionError
 from equifactor.formats.results import format_mmap, read_query
 from equifactor.generators import ising_grid, random_graph
 from equifactor.solvers.auto import marginal_search, query_branching, query_portfolio
+from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.auto.query_branching import QueryBranching
+from equifactor.solvers.auto.query_starts import further_starts
 from equifactor.solvers.elimination import partial_sums
 from equifactor.solvers.elimination.marginal_map import QueryProblem, query_problem
 from equifactor.solvers.elimination.mixed_elimination import plan_mixed
@@ -147,6 +149,33 @@ def test_a_search_over_the_query_stops_with_its_clock() -> None:
     late.clock = Clock(0.0)
     late.step()
     assert late.bound == before
+
+
+def test_ascents_begin_at_the_best_start_and_try_the_others_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_portfolio, "_PATIENCE", 0.0)
+    problem = query_problem(ising_grid(4, 4, seed=3), np.array([0, 3, 5, 10, 15]), 2.0, Clock())
+    assert isinstance(problem, QueryProblem)
+    count = problem.graph.num_vars
+    starts = [np.full(count, x) for x in (0, 1)]
+    search = marginal_search.BlockAscent(problem.graph, problem.is_query, starts[0], SolveContext())
+    values = [search.value_of(start) for start in starts]
+    assert search.score == values[0] != values[1]
+    monkeypatch.setattr(search, "step", lambda: False)
+    ascents = query_portfolio._Ascents(search, iter(starts[1:]))
+    ascents.step()
+    assert ascents.score == search.score == max(values)
+    ascents.step()
+    assert search.score == min(values)
+    assert ascents.score == max(values)
+    ascents.step()
+    assert search.score == max(values)
+
+
+def test_further_starts_are_assignments() -> None:
+    graph = ising_grid(4, 4, seed=3)
+    found = list(further_starts(graph, Auto(), SolveContext(clock=Clock(10.0))))
+    assert len(found) == 4
+    assert all(np.all((states >= 0) & (states < graph.card)) for states in found)
 
 
 def test_a_step_never_lowers_the_sum() -> None:

@@ -121,8 +121,16 @@ class BlockAscent:
             self.states[own[kept]] = best.assignment
         return rises
 
-    def offer(self, states: IntArray, score: float) -> None:
-        """Take over the states [v] of a better answer, whose sum is known."""
+    def value_of(self, states: IntArray) -> float:
+        """Return the log of the sum at other states [v]; -inf if there was no time for it."""
+        kept = self.states, self.score
+        self.states = states
+        found = self.score if self._evaluate() else -math.inf
+        self.states, self.score = kept
+        return found
+
+    def begin(self, states: IntArray, score: float) -> None:
+        """Go on from other states [v], whose sum is known."""
         self.states, self.score = states.copy(), score
 
     def _block(self, size: int) -> IntArray:

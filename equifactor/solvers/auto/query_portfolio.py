@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from equifactor.base.budget import GIB, LARGEST_LOG, Budget
 from equifactor.base.clock import Clock, WorkClock
 from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower
+from equifactor.graph.joined_factors import join_factors
 from equifactor.solvers.auto.marginal_search import BlockAscent
 from equifactor.solvers.auto.query_branching import QueryBranching
+from equifactor.solvers.auto.query_starts import further_starts
 from equifactor.solvers.bounds.upper_side import UpperSide
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.elimination.marginal_map import QueryProblem, query_problem
@@ -34,7 +37,9 @@ _START_SHARE = 0.15  # The share of the time for the assignment that a search be
 # The share of the time left for a second try, if the first one had no time to find an assignment. Chosen by hand.
 _SECOND_SHARE = 0.5
 _BOUND_SHARE = 0.15  # The share of the time for the upper bound. Chosen by hand.
-_IDLE_SHARE = 0.1  # The share of blocks of the time if they have brought nothing for a while. Chosen by hand.
+_PATIENCE = 2.0  # Steps for each query variable without a better answer, after which an ascent has ended.
+_IDLE_SHARE = 0.1  # The share of blocks of the time if all ascents have ended. Chosen by hand.
+_JOINING = 4e-4  # Seconds of the time left for each factor, with which factors are joined: 5 % of the time.
 _NO_QUERY = 1e-3  # The weight of a maximum in the upper bound: a sum of this power. It loses 0.001 nats per variable.
 _MOST_STEPS = 4000  # Most steps of a search without a time limit.
 
@@ -65,6 +70,8 @@ def _search(problem: QueryProblem, method: Auto, context: SolveContext) -> Estim
     clock = context.clock
     if clock.left == math.inf:
         clock = clock.within(method.seconds)
+    if problem.graph.num_factors * _JOINING < clock.left:
+        problem = replace(problem, graph=join_factors(problem.graph))
     graph = problem.graph
     branching = QueryBranching.where_it_fits(graph, problem.is_query, clock, method.gap)
     if branching is not None:
@@ -85,44 +92,82 @@ def _search(problem: QueryProblem, method: Auto, context: SolveContext) -> Estim
     if best.status is Status.ZERO_PROBABILITY or (best.assignment is None and proven_impossible(graph, clock)):
         return impossible()
     states = np.zeros(graph.num_vars, np.int64) if best.assignment is None else best.assignment
-    search = BlockAscent(graph, problem.is_query, states, replace(context, clock=clock))
+    context = replace(context, clock=clock)
+    search = BlockAscent(graph, problem.is_query, states, context)
+    ascents = _Ascents(search, further_starts(graph, method, context) if len(search.query) else iter(()))
 
     def is_proven() -> bool:
-        return not len(search.query) or upper - search.score <= method.gap * max(1.0, abs(search.score))
+        return not len(search.query) or upper - ascents.score <= method.gap * max(1.0, abs(ascents.score))
 
-    turns = _Turns()
     while (search.possible or branching) and not clock.stopped and search.steps < _MOST_STEPS and not is_proven():
-        if branching is not None and (not search.possible or turns.branches(search)):
-            branching.offer(search.states, search.score)
-            turns.branching -= clock.seconds
+        if branching is not None and (not search.possible or ascents.waits):
+            branching.offer(ascents.states, ascents.score)
+            ascents.others -= clock.seconds
             branching.step()
-            turns.branching += clock.seconds
+            ascents.others += clock.seconds
             upper = min(upper, branching.bound)
-            if branching.score > search.score:
-                search.offer(branching.states, branching.score)
+            ascents.note(branching.states, branching.score)
             if branching.finished:
-                return _proven(problem, branching, search.states)
+                return _proven(problem, branching, ascents.states)
         else:
-            turns.blocks -= clock.seconds
-            turns.idle = 0 if search.step() else turns.idle + 1
-            turns.blocks += clock.seconds
-        context.report(search.steps, None, f"{search.score:.6g} <= best <= {upper:.6g}")
+            ascents.seconds -= clock.seconds
+            ascents.step()
+            ascents.seconds += clock.seconds
+        context.report(search.steps, None, f"{ascents.score:.6g} <= best <= {upper:.6g}")
+    search.begin(ascents.states, ascents.score)
     answer = _answer(problem, search, upper, context)
     return replace(answer, status=Status.OPTIMAL) if search.possible and is_proven() else answer
 
 
-@dataclass
-class _Turns:
-    """Whose turn it is: both searches get the same time, until blocks have brought nothing for a while."""
+class _Ascents:
+    """Ascents over blocks from several starts: the best start first, another one where an ascent brings nothing.
 
-    branching: float = 0.0  # seconds
-    blocks: float = 0.0
-    idle: int = 0  # steps over blocks since the last better answer
+    Args:
+        search: an ascent at its start.
+        starts: further assignments; each is drawn when there is time for it.
+    """
 
-    def branches(self, search: BlockAscent) -> bool:
-        """Return whether it is the turn of the search over the query."""
-        share = _IDLE_SHARE if self.idle > 2 * len(search.query) else 1.0
-        return self.branching <= self.blocks / share
+    def __init__(self, search: BlockAscent, starts: Iterator[IntArray]) -> None:
+        self._search, self._starts = search, starts
+        self._waiting: list[tuple[float, IntArray]] = []  # the starts that have not been tried, the best one last
+        self.states, self.score = search.states.copy(), search.score  # the best ones so far
+        self._idle = 0  # steps since the last better answer of this ascent
+        self._ended = False  # whether all ascents have ended
+        self.seconds = self.others = 0.0  # the time of these ascents, and of the search over the query
+
+    @property
+    def waits(self) -> bool:
+        """Whether the search over the query is next: it gets the same time, and most of it if ascents have ended."""
+        return self.others <= self.seconds / (_IDLE_SHARE if self._ended else 1.0)
+
+    def note(self, states: IntArray, score: float) -> None:
+        """Take over a better answer."""
+        if score > self.score:
+            self.states, self.score = states.copy(), score
+
+    def step(self) -> None:
+        """Look at one more start, or make one step of the ascent."""
+        search, start = self._search, next(self._starts, None)
+        if start is not None:
+            other = (search.value_of(start), start)
+            if other[0] > search.score:
+                own = (search.score, search.states)
+                self._go_on(other)
+                other = own
+            if other[0] > -math.inf:
+                self._waiting = sorted([*self._waiting, other], key=lambda found: found[0])
+            return
+        self._idle = 0 if search.step() else self._idle + 1
+        self.note(search.states, search.score)
+        if self._idle > _PATIENCE * len(search.query):
+            self._ended = not self._waiting
+            self._go_on(self._waiting.pop() if self._waiting else (self.score, self.states))
+
+    def _go_on(self, found: tuple[float, IntArray]) -> None:
+        score, states = found
+        self._search.begin(states, score)
+        self._idle = 0
+        self.note(states, score)
 
 
 def _proven(problem: QueryProblem, branching: QueryBranching, states: IntArray) -> Estimate:
