@@ -161,7 +161,9 @@ def solve(
                     solved, answered = _give_ranking(ranking, path, answers, asked, as_json)
                 else:
                     over = asked if is_marginal else None
-                    result = solve_graph(graph, **options, query=over, progress=len(graphs) == 1)
+                    # JSON lists the marginals of all variables, and a joint may need them.
+                    only = asked if wanted is Task.MAR and not (as_json or together) else None
+                    result = solve_graph(graph, **options, query=over, targets=only, progress=len(graphs) == 1)
                     found = None if together is None else _joint(result, together, path)
                     if as_json:
                         answer = _as_json(result, path, asked, found)

@@ -67,7 +67,10 @@ class Marginals(Sequence["FloatArray"]):
         i += len(self) if i < 0 else 0
         if not 0 <= i < len(self):
             raise IndexError(f"variable {index} is out of range. There are {len(self)} variables.")
-        return self.values[self.ptr[i] : self.ptr[i + 1]]
+        found = self.values[self.ptr[i] : self.ptr[i + 1]]
+        if not len(found):
+            raise ModelError(f"Variable {index} is not among the targets, so it has no marginal. Add it to targets=.")
+        return found
 
     def __contains__(self, variable: object) -> bool:
         """Return whether a variable has marginals, by name or number."""
@@ -78,8 +81,12 @@ class Marginals(Sequence["FloatArray"]):
 
     def items(self) -> Iterator[tuple[int | str, FloatArray]]:
         """Yield each variable with its probabilities, by name or, without names, by number."""
-        names = self.structure.variable_names if self.structure else None
-        return zip(names or range(len(self)), self, strict=True)
+        names: Sequence[int | str] = (self.structure.variable_names if self.structure else None) or range(len(self))
+        return ((name, p) for name, p in zip(names, self, strict=True) if len(p))
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        """Yield the vector of each variable, which is empty if the variable was not asked for."""
+        return (self.values[first:last] for first, last in itertools.pairwise(self.ptr.tolist()))
 
     def __str__(self) -> str:
         """Return a table of variables, states and probabilities; it shows the first variables of a large graph."""

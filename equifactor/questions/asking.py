@@ -99,7 +99,7 @@ def _free_joint(result: Result, free: list[int], time_limit: float) -> tuple[Flo
     """Return the joint of variables that are not observed, its status, and how it was found."""
     if not free:
         return np.ones(()), result.status, "all observed"
-    if len(free) == 1 and hasattr(result, "marginals"):
+    if len(free) == 1 and hasattr(result, "marginals") and free[0] in result.marginals:
         return result.marginals[free[0]], result.status, "marginals"
     cost = ""
     if is_exact(result):
@@ -156,8 +156,8 @@ def _by_conditioning(result: Result, free: list[int], time_limit: float, cost: s
 
 
 def marginals_of(result: Result) -> Marginals:
-    """Return the marginals of a result, from another run if the result is of task PR."""
-    if hasattr(result, "marginals"):
+    """Return the marginals of all variables, from another run if the result does not have them."""
+    if hasattr(result, "marginals") and len(result.marginals.values) == result.graph.structure.state_ptr[-1]:
         return result.marginals
     from equifactor.questions.conditioned_joints import solve_given
 

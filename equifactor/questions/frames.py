@@ -30,7 +30,7 @@ def frame_of(result: Result) -> DataFrame:
     counts = np.diff(result.marginals.ptr).tolist()
     columns: dict[str, Any] = {
         "variable": [name for name, d in zip(names, counts, strict=True) for _ in range(d)],
-        "state": [x for i in range(s.num_vars) for x in s.states_of(i)],
+        "state": [x for i, d in enumerate(counts) if d for x in s.states_of(i)],
         "probability": np.array(result.marginals.values),
     }
     if result.standard_errors is not None:

@@ -160,7 +160,9 @@ def solve(
         do: variables of a Bayesian network that are set to a state from outside, as a mapping from variable to state.
             Their tables no longer matter, and ln Z is that of p(evidence | do). `ModelError` for any other graph.
         query: for MMAP, the variables to maximise over, by name or number. All others are summed out.
-        targets: with many sets of evidence, the variables to answer for, by name or number; by default all of them.
+        targets: the variables to answer for, by name or number; by default all of them. For one set of evidence, only
+            the part of the graph is solved on which they depend. Other variables may then have no marginals, and ln Z
+            is missing if a part with evidence of its own was left out.
         time_limit: seconds for the whole call; at the deadline the best answer so far has status `time-limit`.
         seed: for solvers that draw random numbers.
         device: "cpu" or "cuda"; solvers without a GPU engine ignore it.
@@ -231,13 +233,15 @@ def solve(
         if strict and not many.solved.all():
             raise SolveError(many.message)
         return many
-    if targets is not None:
-        raise OptionError(
-            "targets= goes with many sets of evidence on one graph, as in solve(graph, evidence=[{..}, {..}], "
-            "targets=[..]). The result of one question has the marginals of all variables."
-        )
     if evidence is not None:
         graphs = _given(graphs, evidence)
+
+    if targets is not None:
+        from equifactor.questions.targets import solve_targets
+
+        if wanted is not Task.MAR or not isinstance(graph, FactorGraph):
+            raise OptionError("targets= goes with the task MAR and one graph.")
+        return solve_targets(graphs[0], targets, how, threads=threads, strict=strict, progress=progress)
 
     clock, label = Clock(time_limit), str(method)
     with progress_bar(progress, label, time_limit) as report, clock.govern():

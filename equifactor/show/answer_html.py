@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from equifactor.show.html_tables import MOST_ROWS, Html, distribution, facts_table, rows_table
 from equifactor.show.text_tables import shown
-from equifactor.show.uncertain import most_uncertain
+from equifactor.show.uncertain import most_uncertain, shown_variables
 
 if TYPE_CHECKING:
     from equifactor.questions.result import Result
@@ -18,6 +18,7 @@ def answer_html(result: Result) -> Html:
     head = facts_table(f"{result.task} by {result.solver}", result.facts())
     free = result.graph.free_vars
     if hasattr(result, "marginals"):
+        free = shown_variables(result)
         few = len(free) <= MOST_ROWS
         chosen = free if few else most_uncertain(result)
         titles = ["variable", "distribution", "most probable", "probability"]

@@ -34,7 +34,8 @@ def draw_answer(result: Result, variables: Sequence[Variable] | None, ax: Axes |
             f"This {result.task} result has neither marginals nor an assignment to draw. {result.unanswered}".strip()
         )
     title = f"{result.task} by {result.solver}: {result.status}"
-    grid = None if variables is not None else grid_of(graph)
+    partial = has_marginals and len(result.marginals.values) < graph.structure.state_ptr[-1]
+    grid = None if variables is not None or partial else grid_of(graph)
     if grid is not None and (not has_marginals or graph.num_vars > _MOST_AS_BARS):
         return _image(result, grid, ax, title)
     if not has_marginals:

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.base.typing import IntArray
     from equifactor.questions.result import Result
 
 
-def entropies(result: Result) -> FloatArray:
-    """Return the entropy [V] of each marginal in nats."""
-    p = result.marginals.values
-    terms = np.where(p > 0, -p * np.log(np.where(p > 0, p, 1.0)), 0.0)
-    return np.add.reduceat(terms, result.marginals.ptr[:-1]) if len(result.marginals) else np.zeros(0)
+def shown_variables(result: Result) -> IntArray:
+    """Return the unobserved variables that have marginals."""
+    free = result.graph.free_vars
+    return free[np.diff(result.marginals.ptr)[free] > 0]
 
 
 def most_uncertain(result: Result) -> IntArray:
-    """Return all unobserved variables, the most uncertain first; ties keep their order."""
-    free = result.graph.free_vars
-    return free[np.argsort(-entropies(result)[free].round(12), kind="stable")]
+    """Return the variables to show, the most uncertain first; ties keep their order."""
+    chosen = shown_variables(result)
+    p, ptr = result.marginals.values, result.marginals.ptr
+    terms = np.append(np.where(p > 0, -p * np.log(np.where(p > 0, p, 1.0)), 0.0), 0.0)
+    entropies = np.add.reduceat(terms, ptr[:-1]) if len(chosen) else np.zeros(result.graph.num_vars)
+    return chosen[np.argsort(-entropies[chosen].round(12), kind="stable")]

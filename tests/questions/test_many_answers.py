@@ -186,11 +186,6 @@ def test_the_other_tasks() -> None:
             assert best[b].assignment.tolist() == expected.assignment.tolist()
 
 
-def test_targets_need_many_sets() -> None:
-    with pytest.raises(OptionError, match="many sets of evidence"):
-        ef.solve(weather(), evidence={"rain": "yes"}, targets=["grass"])
-
-
 def test_strict_looks_at_every_set() -> None:
     with pytest.raises(ef.SolveError, match="1 of 4 sets"):
         many(weather(), SETS, strict=True)
