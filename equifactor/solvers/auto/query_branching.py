@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import FLOAT_BYTES, GIB
 from equifactor.graph.reduction import without_observed
 from equifactor.solvers.elimination.mixed_elimination import MixedPlan, plan_mixed
 from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.graph.structure import Structure
 
 _BITS = 25.0  # log2 of the entries of the largest table; messages are overwritten once they are read.
 _MOST_ENTRIES = 2.0**30  # Table entries of a pass, about a second.
 _WORK = 5e6  # List operations of planning for each second that is left, 5 % of the time. Chosen by hand.
+_MOVE_SHARE = 0.05  # The share of the time for moves in an order. Chosen by hand.
 _PASS_SHARE = 0.02  # The share of the time that one pass may take. Chosen by hand.
 _SECONDS = 1e-9  # Reference seconds for a table entry of a pass.
+# Reference seconds for a variable of the graph and one of the query, to move the latter in the order, and in a pass.
+_MOVE_SECONDS = 1e-6
 
 
 class _Level(NamedTuple):
@@ -44,10 +49,13 @@ class QueryBranching:
         root: the plan of the root.
         clock: the clock of the call.
         gap: the difference between bound and score, relative to the score, that counts as closed.
+        memory: bytes of the tables of a pass.
     """
 
-    def __init__(self, graph: FactorGraph, is_query: BoolArray, root: MixedPlan, clock: Clock, gap: float) -> None:
-        self.graph, self.is_query, self.clock, self.gap = graph, is_query, clock, gap
+    def __init__(
+        self, graph: FactorGraph, is_query: BoolArray, root: MixedPlan, clock: Clock, gap: float, memory: float = GIB
+    ) -> None:
+        self.graph, self.is_query, self.clock, self.gap, self._memory = graph, is_query, clock, gap, memory
         self.score, self.states = -math.inf, np.zeros(graph.num_vars, np.int64)
         self.nodes = 0
         self._dropped = -math.inf  # The highest bound of nodes that were dropped because their gap counts as closed.
@@ -57,15 +65,19 @@ class QueryBranching:
         self._open: list[tuple[float, tuple[int, ...]]] = [(-math.inf, ())]  # a heap of minus bounds and states
 
     @classmethod
-    def where_it_fits(cls, graph: FactorGraph, is_query: BoolArray, clock: Clock, gap: float) -> QueryBranching | None:
+    def where_it_fits(
+        cls, graph: FactorGraph, is_query: BoolArray, clock: Clock, gap: float, memory: float = GIB
+    ) -> QueryBranching | None:
         """Return the search if the passes of its bounds fit in memory, and in a small share of the time."""
+        if _MOVE_SECONDS * graph.num_vars * float(is_query.sum()) > _MOVE_SHARE * clock.left:
+            return None
         limits = PlanningLimits(message=2.0**_BITS, work=_WORK * clock.left)
         order = best_order(graph.structure, limits)
         if not isinstance(order, Order):
             return None
         most = _most_entries(clock)
-        plan = plan_mixed(graph.structure, order.variables, is_query, _BITS, most)
-        return None if plan.entries > most or clock.stopped else cls(graph, is_query, plan, clock, gap)
+        plan = _plan_within(memory, graph.structure, order.variables, is_query, most)
+        return cls(graph, is_query, plan, clock, gap, memory) if _fits(plan, memory, most) else None
 
     @property
     def bound(self) -> float:
@@ -92,11 +104,8 @@ class QueryBranching:
             self._dropped = max(self._dropped, -bound)  # All others have lower bounds.
             self._open = []
             return
-        level = self._level(len(fixed) + 1)
+        self._level(len(fixed) + 1)
         card = int(self.graph.card[self._fixed[len(fixed)]])
-        if level is None:
-            heapq.heappush(self._open, (bound, fixed))
-            return
         for x in range(card):
             if not self._evaluate((*fixed, x), -bound):
                 heapq.heappush(self._open, (bound, fixed))
@@ -137,7 +146,7 @@ class QueryBranching:
         """Return the log tables of the graph given the fixed states."""
         return self._given(fixed)[0].log_phi if fixed else self.graph.log_phi
 
-    def _level(self, depth: int) -> _Level | None:
+    def _level(self, depth: int) -> _Level:
         """Return what the nodes at a depth share; a level is planned when the search first comes to it."""
         if depth == len(self._levels):
             above = self._levels[-1]
@@ -149,9 +158,24 @@ class QueryBranching:
             place[own] = np.arange(len(own))
             order = above.own[above.plan.order.variables]
             order = place[order[order != variable]]
-            plan = plan_mixed(graph.structure, order, self.is_query[own], _BITS, self._most_entries)
+            plan = _plan_within(self._memory, graph.structure, order, self.is_query[own], self._most_entries)
             self._levels.append(_Level(plan, own))
         return self._levels[depth]
+
+
+def _plan_within(
+    memory: float, structure: Structure, order: IntArray, is_query: BoolArray, most_entries: float
+) -> MixedPlan:
+    """Return the plan with the latest maxima that fits; without any move of a variable if none does."""
+    for bits in (_BITS, _BITS - 2.0, _BITS - 4.0):
+        plan = plan_mixed(structure, order, is_query, bits, most_entries)
+        if _fits(plan, memory, most_entries):
+            return plan
+    return plan_mixed(structure, order, is_query, 0.0, most_entries)
+
+
+def _fits(plan: MixedPlan, memory: float, most_entries: float) -> bool:
+    return plan.entries <= most_entries and FLOAT_BYTES * plan.program.starts(reuse=True)[1] <= memory
 
 
 def _most_entries(clock: Clock) -> float:

@@ -73,7 +73,7 @@ def _search(problem: QueryProblem, method: Auto, context: SolveContext) -> Estim
     if problem.graph.num_factors * _JOINING < clock.left:
         problem = replace(problem, graph=join_factors(problem.graph))
     graph = problem.graph
-    branching = QueryBranching.where_it_fits(graph, problem.is_query, clock, method.gap)
+    branching = QueryBranching.where_it_fits(graph, problem.is_query, clock, method.gap, method.memory_limit * GIB)
     if branching is not None:
         branching.step()
         if branching.finished:

@@ -169,7 +169,7 @@ def plan_mixed(
         return bool(bits.max(initial=0.0) <= most_bits and np.exp2(bits).sum() <= most_entries)
 
     order = variables.tolist()
-    for i in reversed([i for i in order if is_query[i]]):
+    for i in reversed([i for i in order if is_query[i]]) if most_bits > 0.0 else ():
         at = order.index(i)
         rest = order[:at] + order[at + 1 :]
         low, high = at, len(rest)  # the place is at least `low`
