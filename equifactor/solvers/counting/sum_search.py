@@ -16,6 +16,7 @@ from equifactor.solvers.counting.search_order import search_order
 from equifactor.solvers.counting.simplify import simplified
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
+from equifactor.solvers.elimination.pruning import is_prunable, pruned, pruning_seconds
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
@@ -64,7 +65,10 @@ class SearchSum(GraphSolver):
         reduced = to_free_part(graph)
         if reduced is None:
             return impossible()
-        formula = formula_of(reduced.graph, Budget(clock).left)
+        free = reduced.graph
+        if task is Task.PR and is_prunable(free) and Budget(clock).ends_in_time(pruning_seconds(free)):
+            free = pruned(free).graph
+        formula = formula_of(free, Budget(clock).left)
         if formula is None:
             return Estimate(
                 status=Status.TOO_LARGE,

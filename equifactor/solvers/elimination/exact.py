@@ -26,7 +26,7 @@ from equifactor.solvers.elimination.marginal_map import query_problem
 from equifactor.solvers.elimination.orders import NoOrder, Order
 from equifactor.solvers.elimination.plan import Plan, plan
 from equifactor.solvers.elimination.plan_cache import known_plan
-from equifactor.solvers.elimination.pruning import pruned, pruning_seconds
+from equifactor.solvers.elimination.pruning import is_prunable, pruned, pruning_seconds
 from equifactor.solvers.elimination.side_by_side import runs_together
 from equifactor.solving.estimate import MANY, Estimate, LazyEstimates, impossible
 from equifactor.solving.registry import register
@@ -111,7 +111,7 @@ class Exact(GraphSolver):
     def _pruned_plan(self, made: Plan, context: SolveContext) -> Plan:
         """Return a cheaper plan for ln Z of the graph without variables that sum to a constant; or the given plan."""
         free = made.reduced.graph
-        if free.structure.kinds is not None or not Budget(context.clock).ends_in_time(pruning_seconds(free)):
+        if not is_prunable(free) or not Budget(context.clock).ends_in_time(pruning_seconds(free)):
             return made
         smaller = pruned(free)
         if smaller.graph.num_vars == free.num_vars:

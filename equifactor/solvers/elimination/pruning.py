@@ -26,6 +26,11 @@ _LARGEST = 2**16  # Entries of tables that are looked at. Chosen by hand.
 _Table = tuple[tuple[int, ...], "FloatArray"]  # scope, and log entries with an axis for each of its variables
 
 
+def is_prunable(graph: FactorGraph) -> bool:
+    """Return whether `pruned` takes a graph: one with dense tables, and with a variable at least."""
+    return graph.structure.kinds is None and graph.num_vars > 0
+
+
 def pruning_seconds(graph: FactorGraph) -> float:
     """Return about how many reference seconds `pruned` takes."""
     return _EDGE_SECONDS * graph.structure.num_edges
@@ -35,7 +40,7 @@ def pruned(graph: FactorGraph) -> ReducedGraph:
     """Return a smaller graph with the same ln Z; variables that are left out have no state in it.
 
     Args:
-        graph: a graph of dense tables without observed variables, and with one variable at least.
+        graph: a graph without observed variables for which `is_prunable` holds.
     """
     work = _Work(graph)
     work.run()

@@ -33,7 +33,7 @@ def test_what_exact_refuses_is_searched(task: str) -> None:
     assert got.status is Status.EXACT
     assert got.stats["chosen"] == "search-sum"
     assert got.message.startswith("auto chose search-sum: ")
-    assert got.log_z == want.log_z
+    assert got.log_z == pytest.approx(want.log_z, abs=1e-9)  # elimination takes over from a slow search
 
 
 def test_a_long_elimination_is_preceded_by_a_search(monkeypatch) -> None:

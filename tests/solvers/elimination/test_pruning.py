@@ -39,6 +39,13 @@ def test_variables_without_observed_descendants_leave_no_trace() -> None:
     assert pruned(loops).graph.num_vars == 16
 
 
+def test_search_sum_searches_the_smaller_graph() -> None:
+    graph = ef.generators.random_network(40, parents=(2, 4), observed=0.0, seed=3).condition({20: 0})
+    found, whole = ef.solve(graph, "PR", "search-sum"), ef.solve(graph, "MAR", "search-sum")
+    assert found.log_z == pytest.approx(whole.log_z, abs=1e-10)
+    assert found.stats["variables"] < whole.stats["variables"]
+
+
 def test_exact_plans_the_smaller_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ef.generators.random_network(40, parents=(2, 4), observed=0.0, seed=3).condition({20: 0})
     want = ef.solve(graph, "PR", "exact")
