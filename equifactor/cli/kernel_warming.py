@@ -1,7 +1,7 @@
 """Small runs that compile the kernels of every family of solvers: for `equifactor doctor --warm` and for wheels.
 
 A family has the name of a solver, or one of `elimination`, `messages` and `networks` (exact, bp and learned solvers on
-pairs), `search` (MAP by `auto`), `decoding`, `evidence`, `fitting`, `sampling` and `files`. Solvers are run on models
+pairs), `search` (MAP by `auto`), `decoding`, `large`, `evidence`, `fitting`, `sampling` and `files`. Solvers are run on models
 that lead to different kernels: binary pairs, more states and larger scopes, zeros, evidence, and structured factors.
 """
 
@@ -50,7 +50,7 @@ def families() -> dict[str, Callable[[], None]]:
     }
     others = {
         "elimination": _eliminate, "messages": _pass_messages, "networks": _run_networks, "search": _search,
-        "decoding": _decode,
+        "decoding": _decode, "large": _score,
         "evidence": _ask_many, "sampling": _sample, "fitting": _fit, "files": _read,
     }  # fmt: skip
     return solvers | others
@@ -153,6 +153,18 @@ def _decode() -> None:
     for method in ("relay", "min-sum", "sum-product", "bp-osd", "relay(schedule=serial)", "learned-memory"):
         Decoder(code, method=method).logical_error_rate(64, seed=1)
     WordDecoder([[1, 1, 0, 1], [0, 1, 1, 1]]).decode([[0.1, -0.2, 0.3, 0.4]])
+
+
+def _score() -> None:
+    """Run `ef.large`, and share the sweeps of bp among threads."""
+    from equifactor.generators import ising_grid
+    from equifactor.large import rmat_edges
+    from equifactor.large import solve as score
+    from equifactor.questions.solve import solve
+
+    for bits in (16, 32):
+        score(rmat_edges(6, 100), [[2.0, 1.0], [1.0, 2.0]], bits=bits)  # type: ignore[arg-type]
+    solve(ising_grid(160, 160, seed=1), "MAR", "bp(iterations=2)", threads=2)
 
 
 def _ask_many() -> None:

@@ -14,9 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from equifactor.base.errors import FormatError, ModelError, OptionError, brief
+from equifactor.base.clock import Clock
+from equifactor.base.errors import FormatError, ModelError, OptionError, SolveError, brief
 from equifactor.base.files import PathLike, check_writable, reason
 from equifactor.base.optional_packages import needed
+from equifactor.base.status import Status
 from equifactor.base.typing import FloatArray, IntArray
 
 # A file, an array [E, 2], or a pair of arrays or .npy files with one end each.
@@ -44,7 +46,7 @@ class EdgeArrays:
 
 
 def read_edges(
-    source: EdgeSource, tables: Any, columns: Sequence[str] | None, part: tuple[int, int]
+    source: EdgeSource, tables: Any, columns: Sequence[str] | None, part: tuple[int, int], clock: Clock | None = None
 ) -> tuple[EdgeArrays, int, int]:
     """Return the edges of this process, the number of its first edge and the number of all edges.
 
@@ -54,13 +56,14 @@ def read_edges(
             a column of a Parquet file holds the numbers.
         columns: of a Parquet file: the two ends, and optionally the number of the table; default the first two.
         part: (rank, size): the edges are divided into `size` ranges of equal length, and this is range `rank`.
+        clock: reading a Parquet file ends with an error when it stops.
     """
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() in _PARQUET:
         if tables is not None:
             raise OptionError(
                 "table_of_edge belongs to edges in arrays. In a Parquet file a third column holds the tables."
             )
-        return _edges_of_parquet(source, columns, part)
+        return _edges_of_parquet(source, columns, part, clock)
     if columns is not None:
         raise OptionError("columns have names only in Parquet files. A .npy file holds the ends in its two columns.")
     if hasattr(source, "data_ptr"):
@@ -108,6 +111,14 @@ def _edges_of_tensor(source: Any, part: tuple[int, int]) -> tuple[EdgeArrays, in
     start, stop = _range(len(source), part)
     flat = source[start:stop].reshape(-1)
     return EdgeArrays(flat, flat[1:], 2, np.zeros(0, np.uint8), stop - start), start, len(source)
+
+
+def check_time(clock: Clock | None) -> None:
+    """Raise an error if the clock of a call stopped before there were any beliefs."""
+    if clock is not None and clock.stopped:
+        if clock.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        raise SolveError("Time ran out while the edges were read. Raise the time limit.")
 
 
 def _is_pair(source: object) -> bool:
@@ -197,7 +208,7 @@ def _columns(file: Any, path: PathLike, wanted: Sequence[str] | None, count: int
 
 
 def _edges_of_parquet(
-    path: PathLike, columns: Sequence[str] | None, part: tuple[int, int]
+    path: PathLike, columns: Sequence[str] | None, part: tuple[int, int], clock: Clock | None
 ) -> tuple[EdgeArrays, int, int]:
     with _open_parquet(path) as file:
         names = _columns(file, path, columns, 2)
@@ -209,6 +220,7 @@ def _edges_of_parquet(
         if len(names) == 3:
             arrays.append(np.empty(stop - start, np.uint8))
         for begin, rows in _batches(file, path, names, start, stop):
+            check_time(clock)
             for array, values in zip(arrays, rows, strict=True):
                 most = np.iinfo(array.dtype).max
                 if values.dtype.kind not in "iu" or (len(values) and not 0 <= values.min() <= values.max() <= most):

@@ -25,6 +25,7 @@ from equifactor.large.large_files import (
     EdgeArrays,
     EdgeSource,
     PriorSource,
+    check_time,
     read_edges,
     read_priors,
     write_beliefs,
@@ -132,9 +133,9 @@ def solve(
         check_device(device, "A large model on a GPU")
     with Exchange(device) as exchange, clock.govern():
         scale = MessageScale.of(tables, bits)
-        part, start, num_edges = read_edges(edges, table_of_edge, columns, (exchange.rank, exchange.size))
+        part, start, num_edges = read_edges(edges, table_of_edge, columns, (exchange.rank, exchange.size), clock)
         given, numbers = read_priors(priors, prior_columns)
-        highest = exchange.largest(_highest_variable(part, start, len(tables)))
+        highest = exchange.largest(_highest_variable(part, start, len(tables), clock))
         num_vars = _num_variables(num_variables, highest, given, numbers)
         odds = scale.priors(_all_priors(given, numbers, num_vars))
         engine = _engine(device, part, odds, scale, damping_steps(damping), exchange, crew)
@@ -236,7 +237,7 @@ def _engine(
     return CpuMessages(part, odds, scale, keep, exchange, threads)
 
 
-def _highest_variable(part: EdgeArrays, start: int, num_tables: int) -> int:
+def _highest_variable(part: EdgeArrays, start: int, num_tables: int, clock: Clock) -> int:
     """Return the highest number of a variable, or -1 without edges; raise `ModelError` if an edge is wrong."""
     highest = -1
     edge_range: Any
@@ -246,6 +247,8 @@ def _highest_variable(part: EdgeArrays, start: int, num_tables: int) -> int:
         from equifactor.large.gpu_messages import edge_range
     for begin in range(0, part.num_edges, _CHECKED):
         end = min(begin + _CHECKED, part.num_edges)
+        if begin:
+            check_time(clock)
         low, high, loop = edge_range(begin, end, part.first, part.second, part.step)
         if low < 0 or high > MOST_VARIABLES:
             raise ModelError(f"Variables are numbered from 0 to at most {MOST_VARIABLES:,}, found {low} and {high}.")

@@ -96,11 +96,14 @@ def test_sums_of_hubs_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(found.log_odds[:hubs], leaves * np.log(9.0), rtol=1e-6)
 
 
-def test_limits_and_interrupts() -> None:
+def test_limits_and_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
     edges, given = model()
     late = ef.large.solve(edges, TABLES, **given, time_limit=0.0)
     assert (late.status, late.iterations) == ("time-limit", 0)
     np.testing.assert_allclose(late.beliefs, given["priors"], atol=1e-4)
+    monkeypatch.setattr(large_solve, "_CHECKED", 8)
+    with pytest.raises(ef.SolveError, match="Time ran out while the edges were read"):
+        ef.large.solve(edges, TABLES, **given, time_limit=0.0)
     few = ef.large.solve(edges, TABLES, **given, iterations=2)
     assert (few.status, few.iterations) == ("iteration-limit", 2)
 
