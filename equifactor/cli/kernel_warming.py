@@ -1,8 +1,9 @@
 """Small runs that compile the kernels of every family of solvers: for `equifactor doctor --warm` and for wheels.
 
 A family has the name of a solver, or one of `elimination`, `messages` and `networks` (exact, bp and learned solvers on
-pairs), `search` (MAP by `auto`), `decoding`, `large`, `evidence`, `fitting`, `sampling` and `files`. Solvers are run on models
-that lead to different kernels: binary pairs, more states and larger scopes, zeros, evidence, and structured factors.
+pairs), `search` (MAP by `auto`), `decoding`, `large`, `evidence`, `fitting`, `sampling` and `files`. Solvers are run on
+models that lead to different kernels: binary pairs, more states and larger scopes, zeros, evidence, and structured
+factors.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def _score() -> None:
     from equifactor.questions.solve import solve
 
     for bits in (16, 32):
-        score(rmat_edges(6, 100), [[2.0, 1.0], [1.0, 2.0]], bits=bits)  # type: ignore[arg-type]
+        score(rmat_edges(6, 100), [[2.0, 1.0], [1.0, 2.0]], bits=bits)
     solve(ising_grid(160, 160, seed=1), "MAR", "bp(iterations=2)", threads=2)
 
 
