@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
@@ -21,13 +20,11 @@ from equifactor.base.status import Status, Task
 from equifactor.graph import FactorGraph
 from equifactor.graph.factor_graph import as_graphs
 from equifactor.graph.interventions import intervened
-from equifactor.graph.marginals import Marginals
 from equifactor.graph.reading.observations import is_mapping
 from equifactor.graph.reading.state_rows import is_frame
-from equifactor.graph.scores import batch_log_scores
 from equifactor.questions.circuit_answers import is_circuit, solve_circuit
 from equifactor.questions.possible_answers import with_possibility
-from equifactor.questions.result import Result
+from equifactor.questions.result_making import ASKED, results_of, with_compile_time, without_nan
 from equifactor.questions.samples import Samples
 from equifactor.questions.solve_settings import SolveSettings
 from equifactor.questions.unread_result import unread_results
@@ -41,6 +38,7 @@ if TYPE_CHECKING:
     from equifactor.graph.reading.inputs import Evidence, Variable
     from equifactor.questions.frames import DataFrame
     from equifactor.questions.many_results import ManyResults, RowAnswer
+    from equifactor.questions.result import Result
     from equifactor.solvers.counting.model_circuit import Circuit
 
 _ARGUMENTS = (
@@ -56,20 +54,7 @@ _ARGUMENTS = (
     "strict",
     "progress",
 )
-_ASKED = {
-    Task.MAR: "marginals",
-    Task.PR: "ln Z",
-    Task.MAP: "the most probable assignment",
-    Task.MMAP: "the most probable states of the query variables",
-}
 _NO_MEMORY = "The solver needs more memory than this machine has. Use another solver or a smaller model."
-_NO_ANSWER = {
-    Status.TIME_LIMIT: "Time ran out before the solver found {}. Raise the time limit or use another solver.",
-    Status.INTERRUPTED: "The run was interrupted before the solver found {}.",
-}
-_NO_ERROR = "The error of ln Z is not known. Use auto for an error, or mini-buckets for bounds."
-_COMPILING_TO_MENTION = 1.0  # Seconds of compiling kernels from which a message reports them. Chosen by hand.
-_NO_SUPPORT = "The assignment has probability zero. No possible assignment was found, and there may not be one."
 
 
 @overload
@@ -237,7 +222,7 @@ def solve(
         graphs = _given(graphs, evidence)
 
     if targets is not None:
-        from equifactor.questions.targets import solve_targets
+        from equifactor.questions.target_answers import solve_targets
 
         if wanted is not Task.MAR or not isinstance(graph, FactorGraph):
             raise OptionError("targets= goes with the task MAR and one graph.")
@@ -263,15 +248,15 @@ def solve(
     share = clock.seconds / max(1, len(graphs))
     if clock.compiling > 0.0:
         if isinstance(estimates, LazyEstimates):
-            estimates = estimates.map(lambda _, estimate: _with_compile_time(estimate, clock))
+            estimates = estimates.map(lambda _, estimate: with_compile_time(estimate, clock))
         else:
-            estimates = [_with_compile_time(estimate, clock) for estimate in estimates]
+            estimates = [with_compile_time(estimate, clock) for estimate in estimates]
     common: dict[str, Any] = {"task": wanted, "solver": label, "seconds": share, "settings": how}
     if isinstance(estimates, LazyEstimates):
         own = estimates
-        results = unread_results(len(graphs), lambda n: _results([own[n]], [graphs[n]], **common)[0])
+        results = unread_results(len(graphs), lambda n: results_of([own[n]], [graphs[n]], **common)[0])
     else:
-        results = _results(_without_nan(estimates), graphs, **common)
+        results = results_of(without_nan(estimates), graphs, **common)
     if strict:
         for result in results:
             if not result.status.solved:
@@ -329,7 +314,7 @@ def parse_task(task: str, *, with_query: bool = False) -> Task:
     if name == "MPE":
         return Task.MAP
     if name not in Task.__members__:
-        known = ", ".join(f"{t} ({_ASKED[t]})" for t in Task)
+        known = ", ".join(f"{t} ({ASKED[t]})" for t in Task)
         text = f"There is no task {brief(task)}. The tasks are {known}."
         if _is_solver(task):
             text += f" {task} is a solver: write solver={brief(task)}, or --solver on the command line."
@@ -345,65 +330,6 @@ def _is_solver(text: object) -> bool:
     """Return whether a text names a solver, perhaps with settings."""
     found = split_text(text)
     return found is not None and found[0] in solver_names()
-
-
-def _results(estimates: Sequence[Estimate], graphs: list[FactorGraph], *, task: Task, **common: Any) -> list[Result]:
-    """Return a result for each estimate, with its graph, its score and the fields that all of them share."""
-    found = (
-        []
-        if task is Task.MMAP
-        else [(g, e.assignment) for g, e in zip(graphs, estimates, strict=True) if e.assignment is not None]
-    )
-    scores = iter(batch_log_scores(*zip(*found, strict=True)) if found else ())
-    results = []
-    for estimate, graph in zip(estimates, graphs, strict=True):
-        fields = {**vars(estimate), **common, "graph": graph, "task": task}
-        for name in (
-            ("marginals", "standard_errors", "marginal_errors") if graph.structure.variable_names is not None else ()
-        ):
-            if fields.get(name) is not None:
-                fields[name] = Marginals(fields[name].values, fields[name].ptr, graph.structure)
-        if estimate.assignment is not None and task is not Task.MMAP:
-            score = fields["log_score"] = next(scores)
-            if task is Task.MAP and score == -math.inf:
-                fields["message"] = f"{estimate.message} {_NO_SUPPORT}".strip()
-                if estimate.status.solved:  # The method has ended, and has not found what it promises.
-                    fields["status"] = Status.ITERATION_LIMIT
-            elif task is Task.MAP and estimate.lower_bound is None:
-                fields["lower_bound"] = score  # any assignment bounds the best one from below
-        result = Result.of(fields)
-        if not result.answered and not result.message and result.status in _NO_ANSWER:
-            result = Result.of({**fields, "message": _NO_ANSWER[result.status].format(_ASKED[task])})
-        elif result.unjudged:
-            result = Result.of({**fields, "message": f"{result.message or result.status.advice} {_NO_ERROR}"})
-        results.append(result)
-    return results
-
-
-def _with_compile_time(estimate: Estimate, clock: Clock) -> Estimate:
-    """Return the estimate with the seconds of compiling kernels."""
-    stats = {**estimate.stats, "compile_seconds": round(clock.compiling, 3)}
-    if clock.time_limit is None or clock.compiling < _COMPILING_TO_MENTION:
-        return replace(estimate, stats=stats)
-    message = f"{clock.compiling:.0f} s went into compiling kernels, which are cached for later runs."
-    return replace(estimate, stats=stats, message=f"{estimate.message} {message}".strip())
-
-
-def _without_nan(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Replace NaN by None and set the status to `non-finite`; all marginals of a batch are checked at once."""
-    found = [e.marginals.values for e in estimates if e.marginals is not None]
-    all_finite = not found or math.isfinite(np.concatenate(found).sum())
-    checked = []
-    for estimate in estimates:
-        bad: dict[str, Any] = {}
-        for name in ("log_z", "lower_bound", "upper_bound"):
-            value = getattr(estimate, name)
-            if value != value:  # Only NaN differs from itself.
-                bad[name] = None
-        if not (all_finite or estimate.marginals is None or math.isfinite(estimate.marginals.values.sum())):
-            bad["marginals"] = None
-        checked.append(replace(estimate, **bad, status=Status.NON_FINITE) if bad else estimate)
-    return checked
 
 
 def _method(solver: str | Solver, settings: dict[str, Any]) -> Solver:
