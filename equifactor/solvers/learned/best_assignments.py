@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,11 +18,18 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.solving.estimate import Estimate
-    from equifactor.solving.solver import IterativeSolver, SolveContext
+    from equifactor.solving.solver import SolveContext
 
 # The relative difference of log scores from which one is better: rounding must not choose between equal assignments,
 # because it depends on the order of the factors.
 _BETTER = 1e-9
+
+
+class Member(Protocol):
+    """A method for MAP whose assignments are compared with those of a network."""
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
+        """Return an estimate for each graph."""
 
 
 class BestAssignments:
@@ -104,7 +111,7 @@ def with_better_parts(flat: FlatGraph[np.ndarray], states: IntArray, others: Int
 
 
 def run_members(
-    members: Sequence[IterativeSolver[Any]], graphs: Sequence[FactorGraph], context: SolveContext
+    members: Sequence[Member], graphs: Sequence[FactorGraph], context: SolveContext
 ) -> list[tuple[str, list[Estimate]]]:
     """Return the MAP estimates of several solvers, one after the other, each with its text form.
 

@@ -18,6 +18,7 @@ from equifactor.solving.solver import IterativeSolver, SolveContext
 if TYPE_CHECKING:
     from equifactor.base.status import Task
     from equifactor.graph import FactorGraph
+    from equifactor.solvers.learned.best_assignments import Member
     from equifactor.solving.estimate import Estimate
 
 
@@ -68,6 +69,12 @@ class FENetSolver(NeuralBP):
         )
         damped = [] if self.weights else [FENBPSolver(decode=self.decode, engine=self.engine)]
         return [*super().members(), loops, *damped]
+
+    def other_members(self) -> list[Member]:
+        """Return reweighted max-product: on dense models it is better than all others."""
+        from equifactor.solvers.learned.reweighted_max import ReweightedMax
+
+        return [ReweightedMax()]
 
     def judged(
         self, own: list[Estimate], graphs: Sequence[FactorGraph], task: Task, context: SolveContext

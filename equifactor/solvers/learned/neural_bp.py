@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import IntArray
     from equifactor.graph import FactorGraph, FlatGraph
+    from equifactor.solvers.learned.best_assignments import Member
     from equifactor.solvers.learned.learned_solver import Run
     from equifactor.solving.solver import IterativeSolver, SolveContext
 
@@ -70,6 +71,10 @@ class NeuralBP(NeuralSolver):
 
         return [BeliefPropagation(damping=_DAMPING, iterations=_BP_ITERATIONS, decode=self.decode)]
 
+    def other_members(self) -> list[Member]:
+        """Return further members, which are no solvers of their own."""
+        return []
+
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[Estimate]:
         """Solve all graphs; for MAP return the best parts of the assignments of the network and its members.
 
@@ -81,7 +86,7 @@ class NeuralBP(NeuralSolver):
         from equifactor.solvers.learned.best_assignments import best_of, combined, run_members
 
         self.check_task(task)
-        others = run_members(self.members(), graphs, context)
+        others = run_members([*self.members(), *self.other_members()], graphs, context)
         late = context.clock.status if others else None  # The members have answers.
         own = super().run(graphs, task, context) if late is None else [Estimate(status=late) for _ in graphs]
         best = [best_of(graph, own[n], [(text, found[n]) for text, found in others]) for n, graph in enumerate(graphs)]
