@@ -167,11 +167,11 @@ def _unjudged(others: Sequence[LadderAnswer], log_z: dict[str, Any]) -> tuple[Es
     """
     from equifactor.solvers.learned.network_trust import told_errors
 
-    best, second = _best_unjudged(others), _second_opinion(others)
-    values, name = _values(best.estimate.marginals), str(best.solver)
+    best = _best_unjudged(others)
+    together = [best, *_other_opinions(best, others)]
+    values = np.mean([_values(a.estimate.marginals) for a in together], axis=0)
+    name = " and ".join(str(a.solver) for a in together)
     ptr = best.estimate.marginals.ptr  # type: ignore[union-attr]
-    if second is not None:
-        values, name = 0.5 * (values + _values(second.estimate.marginals)), f"{best.solver} and {second.solver}"
     network = next((a.estimate for a in others if a.estimate.marginal_errors is not None), None)
     found = replace(best.estimate, **log_z, marginals=Marginals(values, ptr))
     if network is None:
@@ -334,16 +334,19 @@ def _is_settled(answers: Sequence[LadderAnswer]) -> bool:
     return any(a.solver.name == "bp" and a.estimate.status is Status.CONVERGED for a in answers)
 
 
-def _second_opinion(answers: Sequence[LadderAnswer]) -> LadderAnswer | None:
-    """Return the answer that should be averaged with the best one: regions with the network, or BP with regions.
+def _other_opinions(best: LadderAnswer, answers: Sequence[LadderAnswer]) -> list[LadderAnswer]:
+    """Return the answers that are averaged with the best one: none where BP has settled.
 
     Where BP has no fixed point, regions are better than the network on diagnosis and linkage and worse on frustrated
-    grids, and nothing shows which. The KL of a mean is at most the mean of both.
+    grids, and nothing shows which. A network that had no time to compare itself with BP can be worse than BP. The KL of
+    a mean is at most the mean of the KLs.
     """
-    finite = {a.solver.name: a for a in answers if a.estimate.status is not Status.NON_FINITE}
-    if _is_settled(answers) or "regions" not in finite:
-        return None
-    return finite["regions"] if "fe-net" in finite else finite.get("bp")
+    if _is_settled(answers):
+        return []
+    finite = [a for a in answers if a.estimate.status is not Status.NON_FINITE and a is not best]
+    judged = any(a.estimate.marginal_errors is not None for a in answers)
+    wanted = {"regions"} if judged else {"regions", "bp"}
+    return [a for a in finite if a.solver.name in wanted and a.solver.name != best.solver.name]
 
 
 def _best_unjudged(answers: Sequence[LadderAnswer]) -> LadderAnswer:

@@ -51,10 +51,12 @@ _LEAST_GIBBS = 0.01
 _GIBBS_SHARE = 0.25
 # The share of the time left for a first look by single-variable sampling, the sweeps of each chain that must fit into
 # it, and the R-hat that chains must promise to have at the end. All by `benchmarks.front`, even places.
-_LOOK = 0.12, 32, 1.5
-# The same if little time is left: R-hat of short chains is too large. If the network has no time, the look has all.
+_LOOK = 0.12, 16, 1.5
+# The same if little time is left: R-hat of short chains is too large. If the network would take more than the rest, the
+# look has all the time, provided that many sweeps of each chain fit or that the network does not.
 _SHORT = 0.05
 _SHORT_LOOK = 0.4, 96, 2.0
+_ALONE_SWEEPS = 150
 # The standard error of marginals, expected at the end of the time, below which neither networks nor regions are better
 # than a sampler: they err by 0.01 to 0.1 on models on which single-variable sampling mixes.
 _PROMISING = 0.01
@@ -234,12 +236,14 @@ class SumLadder:
         clock, solver, s = self.context.clock, Gibbs(samples=_MOST_DRAWS), self.graph.structure
         if self.task is not Task.MAR or isinstance(self.form, Refusal) or self.is_rigid:
             return
+        sweep = solver.chains * Seconds.GIBBS_STATE * float(s.card[s.scope_vars].sum())
         short = clock.left < _SHORT
         share, sweeps, most = _SHORT_LOOK if short else _LOOK
-        if short and not network_fits([self.graph], self.context):
+        if short and not network_fits([self.graph], self.context, 1.0 - share):
+            if network_fits([self.graph], self.context) and not Budget(clock).worth_starting(_ALONE_SWEEPS * sweep):
+                return
             share, sweeps = 1.0, _LOOK[1]
-        work = sweeps * solver.chains * Seconds.GIBBS_STATE * float(s.card[s.scope_vars].sum())
-        if not Budget(clock).worth_starting(work, share):
+        if not Budget(clock).worth_starting(sweeps * sweep, share):
             return
         found = self._step(solver, share).run()
         if isinstance(found, Refusal) or found.is_empty:
@@ -250,10 +254,15 @@ class SumLadder:
         self.promises = self.mixes and (short or error < _PROMISING)
 
     def needs_no_network(self, clock: Clock) -> bool:
-        """Return whether a sampler needs the time of the network more."""
+        """Return whether a sampler needs the time of the network more, or the network would be cut short.
+
+        On a model full of zeros a network that has not compared itself with BP is worse than BP.
+        """
         from equifactor.solvers.auto.sum_portfolio import network_seconds
 
-        if self.promises or self.looked is None:
+        if self.is_rigid and self.task is Task.MAR:
+            return network_seconds([self.graph], clock) > clock.left
+        if self.promises or self.looked is None or self.context.clock.left < _SHORT:
             return self.promises
         share = _NETWORK_SHARES[0 if self.mixes else 1]
         return network_seconds([self.graph], clock) > share * self.context.clock.left
@@ -264,6 +273,11 @@ class SumLadder:
         from equifactor.solvers.auto.by_search import is_full_of_zeros
 
         return is_full_of_zeros(self.graph, self.form)
+
+    def worth_keeping(self, found: list[LadderAnswer]) -> list[LadderAnswer]:
+        """Return the answers without that of a network which has not compared itself with BP on a rigid model."""
+        kept = (a for a in found if a.solver.name != "fe-net" or a.estimate.marginal_errors is not None)
+        return list(kept) if self.is_rigid else found
 
     def _longer(self, sampler: Solver, quick: LadderAnswer | Refusal) -> Steps[LadderAnswer]:
         """Offer a run of a sampler for the rest of the time, in place of its first run."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The share of the time left for the first runs of BP, which take milliseconds on most graphs. With few seconds left the
 # second share holds: hardly anything else answers then.
-_QUICK_SHARE, _SHORT, _SHORT_SHARE = 0.2, 0.03, 0.7
+_QUICK_SHARE, _SHORT, _SHORT_SHARE = 0.2, 0.06, 0.7
 _FIRST_RUN = 0.5  # The share of this time for the run with little damping: a run with more may follow.
 # The change of messages below which BP counts as nearly settled, and the share of its answer in the mean with a damped
 # run if it has not settled: on linkage .5 gives a KL of .035 and .022, at even and odd places, and .25 .024 and .010.
@@ -38,6 +38,7 @@ _LEAST_SHARE = 0.3  # The share of the time left for the first answers. Halved o
 # The share of the time left for the first answers at most, if the network needs it: nothing else answers as well below
 # 0.1 s on grids of 400 spins.
 _MOST_SHARE = 0.8
+_LESS_ROOM = 0.6  # The same without a comparison: its own steps take 0.3 to 0.5 of the whole.
 _ROOM = 1.5  # The network gets this many times the time that it should take, which lets it compare itself with BP.
 _DAMPED, _DAMPED_ITERATIONS = 0.9, 50  # A damping and a number of iterations with which BP stays near its start.
 _STEPS = 8  # Steps of the network after which its answer counts, half of its 16: on most families it is as good.
@@ -69,14 +70,15 @@ def bp_tries() -> tuple[BeliefPropagation, ...]:
 def seconds_for_first(graphs: Sequence[FactorGraph], task: Task, context: SolveContext, left: float) -> float:
     """Return how many of the seconds left the first answers may take; more if little is left for the network."""
     needed = network_seconds(graphs, context.clock) if task is Task.MAR else 0.0
-    return min(max(_LEAST_SHARE * left, _ROOM * needed), _MOST_SHARE * left)
+    wanted = _ROOM if _ROOM * needed <= _MOST_SHARE * left else _LESS_ROOM  # Without time to compare itself with BP.
+    return min(max(_LEAST_SHARE * left, wanted * needed), _MOST_SHARE * left)
 
 
 def quick_answers(graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> list[LadderAnswer]:
     """Return the answers of one run of BP, so that every graph has an answer before anything slower begins."""
     clock = context.clock
     bp, begin = bp_tries()[0], clock.seconds
-    short = clock.left < _SHORT * len(graphs) and not network_fits(graphs, context)
+    short = clock.left < _SHORT * len(graphs) and not network_fits(graphs, context, _MOST_SHARE)
     share = _SHORT_SHARE if short else _QUICK_SHARE
     found = _bp(bp, graphs, task, replace(context, clock=clock.part(share)), clock)
     each = (clock.seconds - begin) / max(1, len(graphs))
@@ -206,10 +208,10 @@ def _edge_states(graphs: Sequence[FactorGraph]) -> int:
     return sum(int(g.structure.card[g.structure.scope_vars].sum()) for g in graphs)
 
 
-def network_fits(graphs: Sequence[FactorGraph], context: SolveContext) -> bool:
-    """Return whether the network should make enough steps in the time left, and fits memory."""
+def network_fits(graphs: Sequence[FactorGraph], context: SolveContext, share: float = 1.0) -> bool:
+    """Return whether the network should make enough steps in a share of the time left, and fits memory."""
     budget = Budget(context.clock, memory=_MEMORY)
-    return budget.worth_starting(_ALONE * _network_work(graphs), 1.0, _BYTES * _edge_states(graphs))
+    return budget.worth_starting(_ALONE * _network_work(graphs), share, _BYTES * _edge_states(graphs))
 
 
 def _can_run(context: SolveContext) -> bool:

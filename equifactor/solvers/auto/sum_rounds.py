@@ -75,7 +75,7 @@ def sums_in_turn(
     found = first_answers(asked, own, task, replace(context, clock=first), sampled) if rest else []
     for k, (n, own) in enumerate(zip(rest, found, strict=True)):
         ladders[n].context = share_of_time(context, len(rest) - k, end)
-        ladders[n].answers = own + ladders[n].answers
+        ladders[n].answers = ladders[n].worth_keeping(own) + ladders[n].answers
         estimate = own[0].estimate
         if estimate.status is not Status.ZERO_PROBABILITY:
             estimate = ladders[n].run()
