@@ -14,7 +14,9 @@ import numpy as np
 from equifactor.base.budget import GRACE
 from equifactor.base.clock import Clock
 from equifactor.base.status import Task
-from equifactor.graph.reduction import without_observed
+from equifactor.graph.factor_graph import FactorGraph
+from equifactor.graph.reduction import ReducedGraph, without_observed
+from equifactor.graph.slicing import slice_tables
 from equifactor.solvers.elimination.exact import Exact
 from equifactor.solvers.elimination.orders import FEW_TRIES, Order, PlanningLimits, best_order
 from equifactor.solvers.elimination.partial_sums import SumPlan, plan_sums, sum_out_part
@@ -22,7 +24,6 @@ from equifactor.solving.solver import SolveContext
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, IntArray
-    from equifactor.graph.factor_graph import FactorGraph
 
 _MEMORY = 0.5  # GiB of the sums of a step, and of the maxima over its block.
 _LARGEST_BITS = 26.0  # log2 of the entries of the largest table of a sum: 0.5 GiB.
@@ -58,7 +59,7 @@ class BlockAscent:
 
     def _sum_order(self) -> IntArray | None:
         """Return an order of the summed variables that is good when the whole query is fixed; None if none fits."""
-        fixed = without_observed(self._fixed(self.query))
+        fixed = self._fixed(self.query)
         assert fixed.variables is not None or not len(self.query)
         limits = PlanningLimits(tries=8 * FEW_TRIES, message=2.0**_LARGEST_BITS, kept=2.0 ** (_LARGEST_BITS + 1))
         found = best_order(fixed.graph.structure, limits, self.context.seed)
@@ -66,11 +67,9 @@ class BlockAscent:
             return None
         return found.variables if fixed.variables is None else fixed.variables[found.variables]
 
-    def _fixed(self, variables: IntArray) -> FactorGraph:
-        """Return the graph given the present states of some variables."""
-        observed = np.full(self.graph.num_vars, -1)
-        observed[variables] = self.states[variables]
-        return self.graph.condition(observed)
+    def _fixed(self, variables: IntArray) -> ReducedGraph:
+        """Return the graph given the present states of some variables, without them."""
+        return at_states(self.graph, variables, self.states[variables])
 
     def _evaluate(self) -> bool:
         """Compute the score of the present states, also shortly after the deadline; return whether the sums fit."""
@@ -87,7 +86,7 @@ class BlockAscent:
     def _planned(self, block: IntArray) -> tuple[SumPlan, FactorGraph, IntArray]:
         """Return a plan of the sums given the query outside a block, the graph, and the numbers of its variables."""
         assert self._order is not None
-        free = without_observed(self._fixed(np.setdiff1d(self.query, block)))
+        free = self._fixed(np.setdiff1d(self.query, block))
         own = np.arange(self.graph.num_vars) if free.variables is None else free.variables
         place = np.full(self.graph.num_vars, -1)
         place[own] = np.arange(len(own))
@@ -152,6 +151,16 @@ class BlockAscent:
             self._rng.shuffle(following)
             front = following
         return np.array(found)
+
+
+def at_states(graph: FactorGraph, variables: IntArray, states: IntArray) -> ReducedGraph:
+    """Return a graph given the states of some variables, without them; `condition` takes five times as long."""
+    if not len(variables):
+        return without_observed(graph)
+    observed = np.full(graph.num_vars, -1)
+    observed[variables] = states
+    structure, log_phi = slice_tables(graph.structure, graph.log_phi, observed)
+    return without_observed(FactorGraph.trusted(structure, log_phi, observed, graph.name))
 
 
 def _neighbours(graph: FactorGraph) -> list[list[int]]:

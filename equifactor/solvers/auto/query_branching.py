@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.budget import FLOAT_BYTES, GIB
-from equifactor.graph.reduction import without_observed
+from equifactor.solvers.auto.marginal_search import at_states
 from equifactor.solvers.elimination.mixed_elimination import MixedPlan, plan_mixed
 from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.factor_graph import FactorGraph
+    from equifactor.graph.reduction import ReducedGraph
     from equifactor.graph.structure import Structure
 
 _BITS = 25.0  # log2 of the entries of the largest table; messages are overwritten once they are read.
@@ -136,15 +137,12 @@ class QueryBranching:
             self._dropped = max(self._dropped, found.log_value)
         return True
 
-    def _given(self, fixed: tuple[int, ...]) -> tuple[FactorGraph, IntArray | None]:
-        observed = np.full(self.graph.num_vars, -1)
-        observed[self._fixed[: len(fixed)]] = fixed
-        free = without_observed(self.graph.condition(observed))
-        return free.graph, free.variables
+    def _given(self, fixed: tuple[int, ...]) -> ReducedGraph:
+        return at_states(self.graph, np.array(self._fixed[: len(fixed)], np.int64), np.array(fixed, np.int64))
 
     def _tables(self, fixed: tuple[int, ...]) -> FloatArray:
         """Return the log tables of the graph given the fixed states."""
-        return self._given(fixed)[0].log_phi if fixed else self.graph.log_phi
+        return self._given(fixed).graph.log_phi
 
     def _level(self, depth: int) -> _Level:
         """Return what the nodes at a depth share; a level is planned when the search first comes to it."""
@@ -152,8 +150,9 @@ class QueryBranching:
             above = self._levels[-1]
             variable = int(above.own[above.plan.early[0]])
             self._fixed.append(variable)
-            graph, own = self._given((0,) * depth)
-            assert own is not None
+            free = self._given((0,) * depth)
+            assert free.variables is not None
+            graph, own = free.graph, free.variables
             place = np.full(self.graph.num_vars, -1)
             place[own] = np.arange(len(own))
             order = above.own[above.plan.order.variables]
