@@ -53,10 +53,12 @@ class LaneEngine:
             method.rule == "sum-product", method.schedule == "serial", float(method.scale),
             method.iterations, method.leg_iterations, method.legs, method.solutions, method.restart, method.trust_first,
             method.seed, isinstance(method, PooledDecoding), *method.limits_of_shots(),
+            method.penalty if isinstance(method, PooledDecoding) else 0.0,
         )  # fmt: skip
         bits, longest = problem.num_bits, int(np.diff(problem.check_ptr).max(initial=0))
         self.state = LaneState(
-            _aligned(bits * LANES), _aligned(bits * LANES), _aligned(2 * bits * LANES).reshape(2, -1),
+            _aligned(bits * LANES), _aligned(bits * LANES), _aligned(bits * LANES),
+            _aligned(2 * bits * LANES).reshape(2, -1),
             _aligned(len(problem.bit_of_edge) * LANES),
             np.zeros(problem.num_checks, np.uint32), np.zeros(bits, np.uint32), np.zeros(bits, np.uint32),
             np.zeros(LANES), np.full((NUM_COUNTERS, LANES), -1), _aligned(LANES), _aligned(LANES),

@@ -24,7 +24,7 @@ from equifactor.kernels.jit import fast_kernel, inlined
 load, store, signs = OPS.load, OPS.store, OPS.signs
 add, subtract, multiply, multiply_add = OPS.add, OPS.subtract, OPS.multiply, OPS.multiply_add
 # Rows of LaneState.counter: the number of the shot, the number of its leg, the iterations of the leg, the iterations of
-# the shot, the number of legs that met the syndrome, and the number of them since the last that made the best lighter.
+# the shot, the number of legs that met the syndrome, and the number of legs since the last that made the best lighter.
 SHOT, LEG, ITERATION, TOTAL, SOLUTIONS, STALE = range(6)
 NUM_COUNTERS = 6  # The number of rows of LaneState.counter, SHOT to STALE.
 # Entries of `progress`: the next shot in the queue, the number of failed shots so far, the number of lanes that hold a
@@ -68,12 +68,14 @@ class Strategy(NamedTuple):
     pools: bool
     patience: int
     budget: int
+    penalty: float
 
 
 class LaneState(NamedTuple):
     """The state of all lanes."""
 
     ratio: NDArray[np.float32]  # [V LANES] channel log ratios
+    channel: NDArray[np.float32]  # [V LANES] the same, with the penalties of this leg
     memory: NDArray[np.float32]  # [V LANES] share of the last posterior in the effective prior
     posterior: NDArray[np.float32]  # [2, V LANES] before and after a sweep
     message: NDArray[np.float32]  # [E LANES] from checks to bits
@@ -89,7 +91,7 @@ class LaneState(NamedTuple):
     unmet: NDArray[np.float32]  # [V] share of the checks of a bit that are not met in one lane; for networks
     # [P, H+1, F+2] weights of the networks that choose memories; network n % P serves shot n. P is 0 without networks.
     weights: NDArray[np.float32]
-    # Scratch of `pool_kernels`, which describes these fields; the clusters kept are those of every lane.
+    # Scratch of `pool_kernels`, and the clusters that it keeps for every lane.
     changed: NDArray[np.int32]  # [V]
     cluster: NDArray[np.int32]  # [V]
     change: FloatArray  # [V]
@@ -211,10 +213,10 @@ def _sweep(checks, strategy, state, progress):
                 answer = load(work, s * LANES)
                 store(message, e, answer)
                 store(after, v, add(load(after, v), answer))
-    ratio, memory, decided = state.ratio, state.memory, state.decided
+    memory, decided = state.memory, state.decided
     for v in range(len(decided)):
         n = v * LANES
-        channel = load(ratio, n)
+        channel = load(state.channel, n)
         posterior = load(before, n) if strategy.is_serial else load(after, n)
         put(decided, v, signs(posterior))
         prior = multiply_add(load(memory, n), subtract(posterior, channel), channel)
@@ -247,7 +249,7 @@ def _next_leg(checks, strategy, state, progress, lane, has_met):
     """Keep the errors that a leg has found if they are the best, and start another leg; False if the shot is done."""
     counter, ratio, memory = state.counter, state.ratio, state.memory
     bit = np.uint32(_ONE << np.uint32(lane))
-    counter[STALE, lane] += has_met
+    counter[STALE, lane] += counter[SOLUTIONS, lane] > 0 or has_met
     if has_met and strategy.pools and counter[SOLUTIONS, lane] > 0:
         if pool_solution(checks, state, lane):
             counter[STALE, lane] = 0
@@ -262,9 +264,8 @@ def _next_leg(checks, strategy, state, progress, lane, has_met):
                 put(state.best, v, (get(state.best, v) & ~bit) | (get(state.decided, v) & bit))
     counter[SOLUTIONS, lane] += has_met
     enough = 1 if strategy.trust_first and counter[LEG, lane] == 0 else strategy.solutions
-    if counter[SOLUTIONS, lane] >= enough or counter[LEG, lane] >= strategy.legs:
-        return False
-    if counter[TOTAL, lane] >= strategy.budget or counter[STALE, lane] > strategy.patience:
+    is_spent = counter[LEG, lane] >= strategy.legs or counter[TOTAL, lane] >= strategy.budget
+    if is_spent or counter[SOLUTIONS, lane] >= enough or counter[STALE, lane] > strategy.patience:
         return False
     counter[LEG, lane] += 1
     counter[ITERATION, lane] = 0
@@ -281,6 +282,10 @@ def _next_leg(checks, strategy, state, progress, lane, has_met):
         n = v * LANES + lane
         uniform = _uniform(key + np.uint64(v))
         channel, posterior, last = get(ratio, n), get(before, n), get(after, n)
+        if strategy.pools:
+            if counter[LEG, lane] & 1 and counter[SOLUTIONS, lane] > 0 and get(state.best, v) & bit:
+                channel *= np.float32(1.0 + strategy.penalty)
+            put(state.channel, n, channel)
         if is_learned:
             seen = (channel, posterior, last, get(state.unmet, v))
             gamma = chosen_memory(weights, seen, np.float32(2.0 * uniform - 1.0), counter[LEG, lane])
@@ -348,6 +353,7 @@ def _begin_shot(checks, strategy, state, queue, answers, progress, lane):
         for v in range(num_bits):
             n = v * LANES + lane
             put(state.ratio, n, get(ratio, v))
+            put(state.channel, n, get(ratio, v))
             put(before, n, get(ratio, v) * get(checks.tilt, v))
             put(after, n, get(ratio, v))
             put(state.memory, n, get(checks.memory, v))

@@ -62,7 +62,7 @@ class DecodingMethod:
                 raise OptionError(f"{self.name}: {low} is {a} and {high} is {b}. {low} must be at most {high}.")
 
     def limits_of_shots(self) -> tuple[int, int]:
-        """Return the largest number of solutions without progress, and of iterations of a shot."""
+        """Return the largest number of legs without progress, and of iterations of a shot."""
         return _NEVER, _NEVER
 
     def weights_of_networks(self) -> NDArray[np.float32]:
@@ -117,15 +117,18 @@ class PooledDecoding(RelayDecoding):
     """Relay whose solutions are put together: where they differ, each cluster of errors is chosen by itself."""
 
     name = "pooled"
-    solutions: int = option(20, "largest number of legs that meet the syndrome, whose errors are put together", low=1)
-    patience: int = option(6, "solutions in a row that may bring no lighter errors before the shot is done", low=1)
+    solutions: int = option(40, "largest number of legs that meet the syndrome, whose errors are put together", low=1)
+    patience: int = option(12, "legs in a row that may bring no lighter errors before the shot is done", low=1)
+    penalty: float = option(
+        0.6, "share by which the weights of the errors found grow in every second leg, to find others", low=0.0
+    )
     part_memory: float = option(0.0, "memory of a part in the first leg", low=-1, below=1)
     part_low: float = option(-0.1, "smallest memory of a part in a further leg", low=-1, below=1)
     part_high: float = option(0.4, "largest memory of a part in a further leg", low=-1, below=1)
     budget: int = option(100_000, "largest number of iterations of a shot, over all legs", low=1)
 
     def limits_of_shots(self) -> tuple[int, int]:
-        """Return the largest number of solutions without progress, and of iterations of a shot."""
+        """Return the largest number of legs without progress, and of iterations of a shot."""
         return self.patience, self.budget
 
 

@@ -153,7 +153,8 @@ class ShotLanes:
         none = np.zeros(0, np.int64)
         self.shot, self.leg, self.iteration, self.total, self.solutions = none, none, none, none, none
         self.best_weight = np.zeros(0)
-        self.ratio, self.memory, self.before, self.prior = (np.zeros((bits, 0), np.float32) for _ in range(4))
+        numbers = (np.zeros((bits, 0), np.float32) for _ in range(5))
+        self.ratio, self.channel, self.memory, self.before, self.prior = numbers
         self.message = np.zeros((edges, 0), np.float32)
         self.syndrome = np.zeros((checks, 0), bool)
         self.best = np.zeros((bits, 0), bool)
@@ -163,6 +164,7 @@ class ShotLanes:
         self.ranges: list[np.ndarray] = [
             np.append(one[code.bits], one.dtype.type(0.0))[:, None] for one in memory_ranges(code.problem, method)
         ]
+        self.penalty = method.penalty if isinstance(method, PooledDecoding) else 0.0
         self.patience, self.budget = method.limits_of_shots()
 
     def run(self, clock: Clock) -> Iterator[int]:
@@ -200,9 +202,9 @@ class ShotLanes:
         trivial = (self.code.parities(decided) == syndrome).all(axis=0)
         self._answer(shots[trivial], decided[:, trivial], weight[trivial], zero[trivial], trivial[trivial])
         new: dict[str, np.ndarray] = {
-            "shot": shots, "leg": zero, "iteration": zero, "total": zero, "solutions": zero, "best_weight": weight,
-            "stale": zero,
-            "ratio": ratio, "before": ratio * self.code.tilt, "prior": ratio, "best": decided, "syndrome": syndrome,
+            "shot": shots, "leg": zero, "iteration": zero, "total": zero, "solutions": zero, "stale": zero,
+            "best_weight": weight, "ratio": ratio, "channel": ratio, "before": ratio * self.code.tilt, "prior": ratio,
+            "best": decided, "syndrome": syndrome,
             "memory": np.repeat(self.ranges[0], count, axis=1),
             "message": np.zeros((len(self.code.bit_of_edge), count), np.float32),
         }  # fmt: skip
@@ -225,7 +227,7 @@ class ShotLanes:
         for edges in self.code.rounds:
             posterior[: len(edges)] += answers[edges]
         self.before = posterior
-        self.prior = _mixed(self.memory, posterior, self.ratio)
+        self.prior = _mixed(self.memory, posterior, self.channel)
 
     def _end_legs(self) -> None:
         """Keep the best errors of the lanes whose leg is over; answer their shots, or begin another leg."""
@@ -240,7 +242,7 @@ class ShotLanes:
         weight = self._added(np.where(decided, self.ratio[:, over], np.float32(0.0)))
         first = self.solutions[over] == 0
         better = first | (met & (weight < self.best_weight[over]) & (self.pools is None))
-        self.stale[over] += met
+        self.stale[over] += ~first | met
         for n in np.flatnonzero(met & ~first) if self.pools is not None else ():
             self._pool(over[n], decided[:, n])
         self.best_weight[over[better]] = weight[better]
@@ -282,10 +284,13 @@ class ShotLanes:
         uniform = _uniform(key + np.append(self.code.bits, 0).astype(np.uint64)[:, None])
         gamma = (self.ranges[1] + (self.ranges[2] - self.ranges[1]) * uniform).astype(np.float32)
         self.memory[:, lanes] = gamma
-        ratio = self.ratio[:, lanes]
-        self.prior[:, lanes] = _mixed(gamma, self.before[:, lanes], ratio)
+        if self.penalty:
+            found = self.best[:, lanes] & (self.solutions[lanes] > 0) & (self.leg[lanes] % 2 == 1)
+            more = self.ratio[:, lanes] * np.float32(1.0 + self.penalty)
+            self.channel[:, lanes] = np.where(found, more, self.ratio[:, lanes])
+        self.prior[:, lanes] = _mixed(gamma, self.before[:, lanes], self.channel[:, lanes])
         restart = lanes if m.restart else lanes[met]  # Continuing from a solution would only find it again.
-        self.before[:, restart] = self.ratio[:, restart] * self.code.tilt
+        self.before[:, restart] = self.channel[:, restart] * self.code.tilt
         self.message[:, restart] = 0.0
 
     def _added(self, rows: Numbers) -> FloatArray:
@@ -311,8 +316,8 @@ class ShotLanes:
 
 # The arrays of `ShotLanes` with one column per lane.
 _COLUMNS = (
-    "shot", "leg", "iteration", "total", "solutions", "best_weight", "ratio", "memory", "before", "prior", "message",
-    "syndrome", "best", "stale",
+    "shot", "leg", "iteration", "total", "solutions", "best_weight", "ratio", "channel", "memory", "before", "prior",
+    "message", "syndrome", "best", "stale",
 )  # fmt: skip
 
 
