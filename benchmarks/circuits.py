@@ -9,12 +9,16 @@ CPU seconds on one thread; the better of several rounds counts.
 
     python -m benchmarks.circuits --rounds 3
     python -m benchmarks.circuits --models site-packages/pgmpy/utils/example_models --sets 10000
+    python -m benchmarks.circuits --sets 100 --formulas counting/  # a folder of formulas: search-sum beside Ganak
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import os
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -97,12 +101,30 @@ def row(name: str, graph: ef.FactorGraph, count: int, rounds: int) -> str:
     return f"{line} {theirs / ours:8.0f}x"
 
 
+def with_children(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of a run with those of the processes that it starts and waits for."""
+    start = os.times()
+    work()
+    end = os.times()
+    return sum(end[:4]) - sum(start[:4])
+
+
+def file_row(path: Path, seconds: float) -> str:
+    """Return the row of one counting file: CPU seconds of `search-sum` and of Ganak, each up to the time limit."""
+    graph = ef.read_graph(path)
+    cells = []
+    for solver in ("search-sum", "ganak"):
+        taken = with_children(partial(ef.solve, graph, "PR", solver, time_limit=seconds))
+        cells.append(f"{taken:9.2f}")
+    return f"{path.name:40} {' '.join(cells)}"
+
+
 def formula_row(clauses: float, rounds: int) -> str:
     """Return the row of one random formula: seconds of `search-sum`, of a circuit and of Ganak."""
     graph = ef.generators.random_ksat(60, clauses, seed=1)
     ours = best_of(rounds, lambda: ef.solve(graph, "PR", "search-sum"))
     circuit = best_of(rounds, lambda: ef.compile_circuit(graph))
-    ganak = best_of(1, lambda: ef.solve(graph, "PR", "ganak"))
+    ganak = with_children(lambda: ef.solve(graph, "PR", "ganak"))
     return f"60 variables, {clauses:g} clauses a variable {ours:8.3f} {circuit:8.3f} {ganak:8.3f}"
 
 
@@ -111,6 +133,8 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=model_folder(), help="folder of *.bif.gz; default: of pgmpy")
     parser.add_argument("--sets", type=int, default=100_000, help="sets of evidence")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each question, the best of which counts")
+    parser.add_argument("--formulas", type=Path, help="folder of .cnf files, which search-sum and Ganak count")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each count of a file")
     args = parser.parse_args()
     note = "" if find_spec("pyagrum") else " (pyAgrum is not installed)"
     print(f"{args.sets:,} sets, all marginals{note}\n{'us a set':36}    solve  circuit   ratio   error  compile")
@@ -122,6 +146,8 @@ def main() -> None:
     print("seconds                             search-sum circuit   ganak")
     for clauses in (2.0, 3.0, 4.0):
         print(formula_row(clauses, args.rounds), flush=True)
+    for path in sorted(args.formulas.glob("*.cnf*")) if args.formulas is not None else ():
+        print(file_row(path, args.seconds), flush=True)
 
 
 if __name__ == "__main__":
