@@ -123,7 +123,7 @@ KINDS: dict[str, tuple[Maker, int]] = {  # how a graph of n variables is drawn, 
     "some pairs, J = 4": (lambda rng, n: pairs(rng, n, 4.0, 0.4), 32),
     "Potts, 2 to 4 states": (potts, 30),
     "zeros": (zeros, 60),
-    "noisy-or, clause, parity": (structured, 120),
+    "noisy-or, clause, parity": (structured, 80),
     "tables of 3 and 4 variables": (wide, 60),
 }  # fmt: skip
 

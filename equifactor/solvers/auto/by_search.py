@@ -103,13 +103,3 @@ def by_search(graph: FactorGraph, form: LoweredGraph | Refusal, task: Task, cont
 def is_solved(estimate: Estimate | None) -> TypeGuard[Estimate]:
     """Return whether a search has ended with the exact sum or a proof that no assignment is possible."""
     return estimate is not None and estimate.status in (Status.EXACT, Status.ZERO_PROBABILITY)
-
-
-def with_bounds(estimate: Estimate, searched: Estimate | None) -> Estimate:
-    """Return the estimate with the tighter of its own bounds on ln Z and those of a search."""
-    if searched is None:
-        return estimate
-    lower = [-np.inf, *(b for b in (estimate.lower_bound, searched.lower_bound) if b is not None)]
-    upper = [np.inf, *(b for b in (estimate.upper_bound, searched.upper_bound) if b is not None)]
-    log_z = estimate.log_z if estimate.log_z is None else min(max(estimate.log_z, *lower), *upper)
-    return replace(estimate, log_z=log_z, lower_bound=max(lower), upper_bound=min(upper))

@@ -43,6 +43,16 @@ def with_error(estimate: Estimate, form: LoweredGraph | Refusal) -> tuple[Estima
     return replace(e, log_z=inside, lower_bound=lower, upper_bound=upper), said
 
 
+def with_bounds(estimate: Estimate, searched: Estimate | None) -> Estimate:
+    """Return the estimate with the tighter of its own bounds on ln Z and those of a search."""
+    if searched is None:
+        return estimate
+    lower = [-np.inf, *(b for b in (estimate.lower_bound, searched.lower_bound) if b is not None)]
+    upper = [np.inf, *(b for b in (estimate.upper_bound, searched.upper_bound) if b is not None)]
+    log_z = estimate.log_z if estimate.log_z is None else min(max(estimate.log_z, *lower), *upper)
+    return replace(estimate, log_z=log_z, lower_bound=max(lower), upper_bound=min(upper))
+
+
 def crude_bounds(graph: FactorGraph) -> tuple[float, float]:
     """Return a lower and an upper bound on ln Z.
 

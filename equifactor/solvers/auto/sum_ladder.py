@@ -17,7 +17,7 @@ from equifactor.base.budget import ACCEPTED_OVERRUN, Budget, Refusal, Seconds
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
 from equifactor.kernels.compile_costs import COMPILE_SHARE, LAST_COMPILE_SHARE, can_compile, seconds_to_compile
-from equifactor.solvers.auto.crude_bounds import log_range, with_error
+from equifactor.solvers.auto.crude_bounds import log_range, with_bounds, with_error
 from equifactor.solvers.auto.ladder_answers import STUCK, LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
 from equifactor.solving.estimate import Estimate
@@ -96,6 +96,7 @@ class SumLadder:
         looked: the answer of a short run of single-variable sampling, if there was one.
         mixes: whether its chains should agree at the end of the time.
         promises: whether a sampler should then be better than networks and regions.
+        searched: what a search that was cut short has found; its bounds on ln Z count.
     """
 
     graph: FactorGraph
@@ -108,6 +109,7 @@ class SumLadder:
     looked: LadderAnswer | None = None
     mixes: bool = False
     promises: bool = False
+    searched: Estimate | None = None
 
     def run(self) -> Estimate:
         """Run the solvers and return the best answer, with a message about how it was found."""
@@ -130,7 +132,8 @@ class SumLadder:
             estimate, chosen, error = best_marginals(self.answers, scale)
         else:
             estimate, chosen, error = best_log_z(self.answers)
-        return self._described(replace(estimate, status=clock.status or estimate.status), chosen, error)
+        estimate = replace(with_bounds(estimate, self.searched), status=clock.status or estimate.status)
+        return self._described(estimate, chosen, error)
 
     def by_cutset(self) -> Estimate | None:
         """Return the answer of a sum over a cutset if it is exact, or nearly so, in the time.

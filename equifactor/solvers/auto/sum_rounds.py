@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from equifactor.base.budget import Refusal
 from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
-from equifactor.solvers.auto.by_search import is_solved, search_each, with_bounds
+from equifactor.solvers.auto.by_search import is_solved, search_each
 from equifactor.solvers.auto.possibility import has_hard_structure, with_possibility
 from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder, share_of_time
 from equifactor.solvers.auto.sum_portfolio import first_answers, quick_answers, seconds_for_first
@@ -76,11 +76,11 @@ def sums_in_turn(
     for k, (n, own) in enumerate(zip(rest, found, strict=True)):
         ladders[n].context = share_of_time(context, len(rest) - k, end)
         ladders[n].answers = ladders[n].worth_keeping(own) + ladders[n].answers
+        ladders[n].searched = searched[n]
         estimate = own[0].estimate
         if estimate.status is not Status.ZERO_PROBABILITY:
             estimate = ladders[n].run()
         if estimate.status not in (Status.EXACT, Status.ZERO_PROBABILITY):
-            estimate = with_bounds(estimate, searched[n])
             estimate = with_possibility(estimate, graphs[n], scores[n], ladders[n].answers)
         answers[n] = estimate
         context.report(count - len(rest) + k + 1, count)

@@ -8,9 +8,14 @@ from equifactor import Clause, FactorGraph, Status
 from equifactor.base.clock import Clock
 from equifactor.base.status import Task
 from equifactor.solvers.auto import by_search, chooser
-from equifactor.solvers.auto.by_search import is_full_of_zeros, with_bounds
+from equifactor.solvers.auto.by_search import is_full_of_zeros
+from equifactor.solvers.auto.crude_bounds import with_bounds
+from equifactor.solvers.auto.ladder_answers import LadderAnswer
+from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder
 from equifactor.solvers.auto.table_forms import table_forms
+from equifactor.solvers.messages.bp import BeliefPropagation
 from equifactor.solving.estimate import Estimate
+from equifactor.solving.solver import SolveContext
 
 
 def full_of_zeros(graph: FactorGraph) -> bool:
@@ -63,3 +68,14 @@ def test_the_bounds_of_a_search_that_was_cut_short_hold_for_the_estimate() -> No
     found = with_bounds(estimate, cut)
     assert (found.log_z, found.lower_bound, found.upper_bound) == (5.0, -1.0, 5.0)
     assert with_bounds(estimate, None) is estimate
+
+
+def test_a_ladder_does_not_miss_the_bounds_of_a_search() -> None:
+    graph, clock = ef.generators.random_ksat(12, 2.0, seed=0), Clock(1e-9)
+    form = table_forms([graph], Task.PR, Clock())[0]
+    first = LadderAnswer(BeliefPropagation(), Estimate(status=Status.CONVERGED, log_z=3.0), 0.0)
+    cut = Estimate(status=Status.TIME_LIMIT, lower_bound=2.0, upper_bound=5.0)
+    ladder = SumLadder(graph, form, Task.PR, SolveContext(clock=clock), LadderLimits(1e-6, 1), [first], searched=cut)
+    found = ladder.run()
+    assert (found.log_z, found.lower_bound, found.upper_bound, found.log_z_error) == (3.0, 2.0, 5.0, None)
+    assert "lower bound" not in found.message
