@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -110,7 +111,8 @@ def large(
         if exchange.rank == 0:
             result.save(output)
             about = {
-                "status": str(result.status), "iterations": result.iterations, "change": result.change,
+                "status": str(result.status), "iterations": result.iterations,
+                "change": result.change if isfinite(result.change) else None,
                 "seconds": result.seconds, "edges": result.num_edges, "variables": len(result.log_odds),
             }  # fmt: skip
             if as_json:

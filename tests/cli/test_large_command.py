@@ -22,6 +22,8 @@ def test_the_command(command, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "beliefs.npy"), expected.beliefs)
     about = json.loads(command("large", *arguments, "-o", "beliefs.npy", "--json").out)
     assert (about["status"], about["iterations"]) == ("converged", expected.iterations)
+    early = json.loads(command("large", *arguments, "-o", "beliefs.npy", "--json", "--time-limit", "0").out)
+    assert (early["status"], early["change"]) == ("time-limit", None)
     assert command("large", *arguments[:-1], "1", "-o", "beliefs.npy", "--strict").status == 1
     assert "a .npy or .parquet file" in command("large", *arguments, "-o", "beliefs.csv").err
     assert "four numbers" in command("large", "edges.npy", "--table", "1 2 3", "-o", "beliefs.npy").err
