@@ -1,4 +1,4 @@
-"""From what a solver returns to what a user gets: scores, messages, and nothing that is not a number."""
+"""From what a solver returns to what a user gets: scores, messages, and no NaN."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from equifactor.sequences.slice_sums import Observed, use_kernels
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.sequences.slice_model import Part, SliceModel
+    from equifactor.sequences.slice_model import SlicePart, SliceModel
 
 _BLOCK_ENTRIES = 2**22  # Entries of the arrays of a block: 32 MiB each.
 
@@ -147,7 +147,7 @@ class _BestSequences:
                 piece[:, :, own] = best[index.ravel()].reshape(*piece.shape[:2], len(own))
         return found
 
-    def _best_part(self, part: Part, state: IntArray, known: IntArray, later: bool) -> IntArray:
+    def _best_part(self, part: SlicePart, state: IntArray, known: IntArray, later: bool) -> IntArray:
         """Return the best states [U, variables of the part], given the state [U, scope] and what is observed."""
         known = known.copy()
         for k, v in enumerate(part.variables):

@@ -69,7 +69,7 @@ def eliminated(factors: Sequence[Factor], keep: Scope, logs: bool = False) -> Fa
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class _ProductStep:
     """One product: axes of the state in the order [both and kept, state alone, summed], and the group to match."""
 
     axes: tuple[int, ...]  # of the state [N, ..]: both and kept, N and the state alone, summed
@@ -96,7 +96,7 @@ class ChainedProduct:
         self.start, self.end, self._card, self._logs = start, end, card, logs
         self.groups = self._merged(self._ordered(groups))
         scope = list(start)
-        self._steps: list[_Step] = []
+        self._steps: list[_ProductStep] = []
         for k, group in enumerate(self.groups):
             step, scope = self._step(scope, group, self._needed(self.groups[k + 1 :]))
             self._steps.append(step)
@@ -172,7 +172,7 @@ class ChainedProduct:
             total *= self._card[v]
         return total
 
-    def _step(self, scope: list[int], group: Factor, needed: set[int]) -> tuple[_Step, list[int]]:
+    def _step(self, scope: list[int], group: Factor, needed: set[int]) -> tuple[_ProductStep, list[int]]:
         both = [v for v in scope if v in group.scope and v in needed]
         gone = [v for v in scope if v not in needed]
         if set(gone) - set(group.scope):  # of no group at all: it is multiplied by ones, and summed
@@ -190,7 +190,7 @@ class ChainedProduct:
         table = group.table.transpose([group.scope.index(v) for v in (*both, *gone, *alone)])
         sizes = self._entries(tuple(both)), self._entries(tuple(gone)), self._entries(tuple(alone))
         cards = [self._card[v] for v in (*rest, *alone)]
-        step = _Step(
+        step = _ProductStep(
             axes=(*(place[v] for v in both), 0, *(place[v] for v in rest), *(place[v] for v in gone)),
             sizes=sizes,
             group=np.ascontiguousarray(table).reshape(sizes),

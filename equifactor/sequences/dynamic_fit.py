@@ -22,7 +22,7 @@ from equifactor.sequences.slice_sums import Observed, SliceSums
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.sequences.dynamic_network import DynamicNetwork
-    from equifactor.sequences.slice_model import Part, SliceModel
+    from equifactor.sequences.slice_model import SlicePart, SliceModel
 
 _BATCH_STATES = 2.0**16  # Joint states of all sequences that are computed side by side. Chosen by hand.
 _STUCK = 1e-9  # A first round with a smaller gain per slice, while values are missing, means that EM cannot start.
@@ -163,7 +163,7 @@ class _Counts:
             for patterns, piece, at in _pieces(first, later, t0, B, of_scope):
                 self._add_part(part, patterns, patterns.index[:, at], piece)
 
-    def _add_part(self, part: Part, patterns: Any, index: IntArray, of_scope: FloatArray) -> None:
+    def _add_part(self, part: SlicePart, patterns: Any, index: IntArray, of_scope: FloatArray) -> None:
         model = self.model
         weight = np.zeros((len(patterns.states), of_scope.shape[2]))
         np.add.at(weight, index.ravel(), of_scope.reshape(-1, of_scope.shape[2]))

@@ -13,7 +13,7 @@ from equifactor.sequences.chained_products import eliminated
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
-    from equifactor.sequences.slice_model import Part, Patterns
+    from equifactor.sequences.slice_model import SlicePart, Patterns
     from equifactor.sequences.slice_sums import Observed
 
 
@@ -45,7 +45,9 @@ def slice_marginals(observed: Observed, t0: int, p: FloatArray) -> list[FloatArr
     return [values for values in found if values is not None]
 
 
-def _hidden(observed: Observed, part: Part, patterns: Patterns, k: int, of_scope: FloatArray, at: slice) -> FloatArray:
+def _hidden(
+    observed: Observed, part: SlicePart, patterns: Patterns, k: int, of_scope: FloatArray, at: slice
+) -> FloatArray:
     """Return the distribution of one variable of a part: its mean given the state, over the states."""
     v, model = part.variables[k], observed.model
     if (patterns.states[:, k] >= 0).all():

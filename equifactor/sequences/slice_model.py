@@ -37,7 +37,7 @@ class Family:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SlicePart:
     """Variables that depend on the state of their slice alone, with the tables that hold any of them."""
 
     variables: tuple[int, ...]  # V + i
@@ -64,7 +64,7 @@ class SliceModel:
     then: Sequence[Family]  # [V] tables of all later slices
     interface: tuple[int, ...] = ()  # i, those with children in the next slice
     state: tuple[int, ...] = ()  # V + i, the state variables
-    parts: list[Part] = field(default_factory=list)
+    parts: list[SlicePart] = field(default_factory=list)
     _steps: dict[str, ChainedProduct] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -96,16 +96,16 @@ class SliceModel:
                 members.setdefault(find(i), []).append(V + i)
         for variables in members.values():
             self.parts.append(self._part(tuple(variables)))
-        self.parts.extend(Part((), (v,), ((), ())) for v in self.state)  # observations of the state itself
+        self.parts.extend(SlicePart((), (v,), ((), ())) for v in self.state)  # observations of the state itself
 
-    def _part(self, variables: tuple[int, ...]) -> Part:
+    def _part(self, variables: tuple[int, ...]) -> SlicePart:
         chosen = set(variables)
         families = tuple(
             tuple(i for i, f in enumerate(tables) if chosen & {*f.scope}) for tables in (self.first, self.then)
         )
         scopes = (tables[i].scope for tables, own in zip((self.first, self.then), families, strict=True) for i in own)
         scope = sorted({v for s in scopes for v in s} - chosen)
-        return Part(variables, tuple(scope), (families[0], families[1]))
+        return SlicePart(variables, tuple(scope), (families[0], families[1]))
 
     # ---- the state --------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class SliceModel:
 
     # ---- observations -----------------------------------------------------------------------------------
 
-    def patterns(self, part: Part, observed: IntArray, later: bool, best: bool = False) -> Patterns:
+    def patterns(self, part: SlicePart, observed: IntArray, later: bool, best: bool = False) -> Patterns:
         """Return what a part says about the state, for observations [N, T, V] with -1 where missing."""
         V = len(self.first)
         seen = part.variables or part.scope
@@ -188,7 +188,7 @@ class SliceModel:
             log_rows = np.where((states < 0) | (states == np.arange(d)), 0.0, -np.inf)
         return Patterns(index.reshape(observed.shape[:2]), log_rows, states, later)
 
-    def part_factors(self, part: Part, states: IntArray, later: bool, logs: bool = False) -> list[Factor]:
+    def part_factors(self, part: SlicePart, states: IntArray, later: bool, logs: bool = False) -> list[Factor]:
         """Return the tables of a part, and one for each variable that restricts it to a pattern; axis -1 is patterns.
 
         Args:

@@ -21,7 +21,7 @@ from equifactor.sequences.chained_products import Factor, product
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.sequences.slice_model import Part, Patterns, SliceModel
+    from equifactor.sequences.slice_model import SlicePart, Patterns, SliceModel
 
 # Seconds: of NumPy for a slice, and for a product in it, and of compiling. Measured on one core.
 _CALLS, _PRODUCT, _COMPILING = 8e-6, 2e-10, 1.0
@@ -33,7 +33,9 @@ class Observed:
 
     def __init__(self, model: SliceModel, states: IntArray, best: bool = False) -> None:
         self.model, self.states = model, states  # [N, T, V], -1 where missing
-        self.parts: list[tuple[Part, Patterns, Patterns]] = []  # those that say something: in the first slice, later
+        self.parts: list[
+            tuple[SlicePart, Patterns, Patterns]
+        ] = []  # those that say something: in the first slice, later
         for part in model.parts:
             first = model.patterns(part, states[:, :1], False, best)
             later = model.patterns(part, states[:, 1:], True, best)
@@ -68,7 +70,7 @@ class Observed:
         whole = factors[0] if factors else Factor((-1,), np.ones(len(offset)))
         return self._placed_factor(whole), offset
 
-    def _placed(self, part: Part, rows: FloatArray, leading: int) -> FloatArray:
+    def _placed(self, part: SlicePart, rows: FloatArray, leading: int) -> FloatArray:
         shape = [self.model.card[v] if v in part.scope else 1 for v in self.model.state]
         return rows.reshape(*rows.shape[:leading], *shape)
 
