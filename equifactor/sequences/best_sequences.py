@@ -17,7 +17,7 @@ from equifactor.sequences.slice_sums import Observed, use_kernels
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.sequences.slice_model import SlicePart, SliceModel
+    from equifactor.sequences.slice_model import SliceModel, SlicePart
 
 _BLOCK_ENTRIES = 2**22  # Entries of the arrays of a block: 32 MiB each.
 

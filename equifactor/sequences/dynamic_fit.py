@@ -22,7 +22,7 @@ from equifactor.sequences.slice_sums import Observed, SliceSums
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.sequences.dynamic_network import DynamicNetwork
-    from equifactor.sequences.slice_model import SlicePart, SliceModel
+    from equifactor.sequences.slice_model import SliceModel, SlicePart
 
 _BATCH_STATES = 2.0**16  # Joint states of all sequences that are computed side by side. Chosen by hand.
 _STUCK = 1e-9  # A first round with a smaller gain per slice, while values are missing, means that EM cannot start.

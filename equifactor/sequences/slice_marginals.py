@@ -13,7 +13,7 @@ from equifactor.sequences.chained_products import eliminated
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
-    from equifactor.sequences.slice_model import SlicePart, Patterns
+    from equifactor.sequences.slice_model import Patterns, SlicePart
     from equifactor.sequences.slice_sums import Observed
 
 

@@ -21,7 +21,7 @@ from equifactor.sequences.chained_products import Factor, product
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.sequences.slice_model import SlicePart, Patterns, SliceModel
+    from equifactor.sequences.slice_model import Patterns, SliceModel, SlicePart
 
 # Seconds: of NumPy for a slice, and for a product in it, and of compiling. Measured on one core.
 _CALLS, _PRODUCT, _COMPILING = 8e-6, 2e-10, 1.0

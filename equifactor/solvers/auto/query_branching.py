@@ -34,7 +34,7 @@ _SECONDS = 1e-9  # Reference seconds for a table entry of a pass.
 _MOVE_SECONDS = 1e-6
 
 
-class _Level(NamedTuple):
+class _QueryLevel(NamedTuple):
     """What all nodes that fix the same variables share."""
 
     plan: MixedPlan
@@ -61,7 +61,7 @@ class QueryBranching:
         self.nodes = 0
         self._dropped = -math.inf  # The highest bound of nodes that were dropped because their gap counts as closed.
         self._most_entries = _most_entries(clock)
-        self._levels = [_Level(root, np.arange(graph.num_vars))]
+        self._levels = [_QueryLevel(root, np.arange(graph.num_vars))]
         self._fixed: list[int] = []  # the variable that each level but the root fixes in addition
         self._open: list[tuple[float, tuple[int, ...]]] = [(-math.inf, ())]  # a heap of minus bounds and states
 
@@ -144,7 +144,7 @@ class QueryBranching:
         """Return the log tables of the graph given the fixed states."""
         return self._given(fixed).graph.log_phi
 
-    def _level(self, depth: int) -> _Level:
+    def _level(self, depth: int) -> _QueryLevel:
         """Return what the nodes at a depth share; a level is planned when the search first comes to it."""
         if depth == len(self._levels):
             above = self._levels[-1]
@@ -158,7 +158,7 @@ class QueryBranching:
             order = above.own[above.plan.order.variables]
             order = place[order[order != variable]]
             plan = _plan_within(self._memory, graph.structure, order, self.is_query[own], self._most_entries)
-            self._levels.append(_Level(plan, own))
+            self._levels.append(_QueryLevel(plan, own))
         return self._levels[depth]
 
 
