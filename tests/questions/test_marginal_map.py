@@ -161,14 +161,16 @@ def test_ascents_begin_at_the_best_start_and_try_the_others_after_it(monkeypatch
     values = [search.value_of(start) for start in starts]
     assert search.score == values[0] != values[1]
     monkeypatch.setattr(search, "step", lambda: False)
-    ascents = query_portfolio._Ascents(search, iter(starts[1:]))
+    ascents = query_portfolio._Ascents(search, iter(starts[1:]), iter([np.arange(count) % 2]))
     ascents.step()
     assert ascents.score == search.score == max(values)
     ascents.step()
     assert search.score == min(values)
     assert ascents.score == max(values)
     ascents.step()
-    assert search.score == max(values)
+    assert search.states.tolist() == (np.arange(count) % 2).tolist()
+    ascents.step()
+    assert search.score == ascents.score >= max(values)
 
 
 def test_further_starts_are_assignments() -> None:

@@ -16,7 +16,7 @@ from equifactor.factors.lowered_graph import lower
 from equifactor.graph.joined_factors import join_factors
 from equifactor.solvers.auto.marginal_search import BlockAscent
 from equifactor.solvers.auto.query_branching import QueryBranching
-from equifactor.solvers.auto.query_starts import further_starts
+from equifactor.solvers.auto.query_starts import MAPS, further_starts, starts_by_map
 from equifactor.solvers.bounds.upper_side import UpperSide
 from equifactor.solvers.elimination.impossibility import proven_impossible
 from equifactor.solvers.elimination.marginal_map import QueryProblem, query_problem
@@ -37,7 +37,7 @@ _START_SHARE = 0.15  # The share of the time for the assignment that a search be
 # The share of the time left for a second try, if the first one had no time to find an assignment. Chosen by hand.
 _SECOND_SHARE = 0.5
 _BOUND_SHARE = 0.15  # The share of the time for the upper bound. Chosen by hand.
-_PATIENCE = 2.0  # Steps for each query variable without a better answer, after which an ascent has ended.
+_PATIENCE = 1.0  # Steps for each query variable without a better answer, after which an ascent has ended.
 _IDLE_SHARE = 0.1  # The share of blocks of the time if all ascents have ended. Chosen by hand.
 _JOINING = 4e-4  # Seconds of the time left for each factor, with which factors are joined: 5 % of the time.
 _NO_QUERY = 1e-3  # The weight of a maximum in the upper bound: a sum of this power. It loses 0.001 nats per variable.
@@ -94,7 +94,8 @@ def _search(problem: QueryProblem, method: Auto, context: SolveContext) -> Estim
     states = np.zeros(graph.num_vars, np.int64) if best.assignment is None else best.assignment
     context = replace(context, clock=clock)
     search = BlockAscent(graph, problem.is_query, states, context)
-    ascents = _Ascents(search, further_starts(graph, method, context) if len(search.query) else iter(()))
+    starts = further_starts(graph, method, context) if len(search.query) else iter(())
+    ascents = _Ascents(search, starts, starts_by_map(graph, method, context, 1 + MAPS))
 
     def is_proven() -> bool:
         return not len(search.query) or upper - ascents.score <= method.gap * max(1.0, abs(ascents.score))
@@ -124,15 +125,17 @@ class _Ascents:
 
     Args:
         search: an ascent at its start.
-        starts: further assignments; each is drawn when there is time for it.
+        starts: further assignments to compare before the first step.
+        more: assignments for later, without end; between two of them, the best ascent goes on.
     """
 
-    def __init__(self, search: BlockAscent, starts: Iterator[IntArray]) -> None:
-        self._search, self._starts = search, starts
+    def __init__(self, search: BlockAscent, starts: Iterator[IntArray], more: Iterator[IntArray]) -> None:
+        self._search, self._starts, self._more = search, starts, more
         self._waiting: list[tuple[float, IntArray]] = []  # the starts that have not been tried, the best one last
         self.states, self.score = search.states.copy(), search.score  # the best ones so far
         self._idle = 0  # steps since the last better answer of this ascent
-        self._ended = False  # whether all ascents have ended
+        self._ended = False  # whether the ascents of the first starts have ended
+        self._renews = False  # whether the last start was a new one
         self.seconds = self.others = 0.0  # the time of these ascents, and of the search over the query
 
     @property
@@ -160,8 +163,16 @@ class _Ascents:
         self._idle = 0 if search.step() else self._idle + 1
         self.note(search.states, search.score)
         if self._idle > _PATIENCE * len(search.query):
-            self._ended = not self._waiting
-            self._go_on(self._waiting.pop() if self._waiting else (self.score, self.states))
+            self._go_on(self._waiting.pop() if self._waiting else self._next())
+
+    def _next(self) -> tuple[float, IntArray]:
+        """Return the best answer and a new start in turn."""
+        self._ended = True
+        self._renews = not self._renews
+        if not self._renews:
+            return self.score, self.states
+        start = next(self._more)
+        return self._search.value_of(start), start
 
     def _go_on(self, found: tuple[float, IntArray]) -> None:
         score, states = found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 # better than MAP on one, by 6.6 in log10.
 _MARGINALS = ("bp(damping=0.5, iterations=100)", "meanfield")
 _SHARE = 0.03  # The share of the time for each start. Chosen by hand.
-_MAPS = 2  # Further assignments of MAP, from other seeds. Chosen by hand.
+MAPS = 2  # Further assignments of MAP before the first ascent, from other seeds. Chosen by hand.
 
 
 def further_starts(graph: FactorGraph, method: Auto, context: SolveContext) -> Iterator[IntArray]:
@@ -32,11 +33,17 @@ def further_starts(graph: FactorGraph, method: Auto, context: SolveContext) -> I
         (found,) = estimates_of(parse_solver(text), [graph], Task.MAR, _within(context, own, context.seed))
         if found.marginals is not None:
             yield np.array([int(p.argmax()) for p in found.marginals], np.int64)
-    for k in range(_MAPS):
-        there = _within(context, own, context.seed + 1 + k)
+    yield from islice(starts_by_map(graph, method, context, 1), MAPS)
+
+
+def starts_by_map(graph: FactorGraph, method: Auto, context: SolveContext, first: int) -> Iterator[IntArray]:
+    """Yield assignments [v] of MAP without end, from the seeds that follow the seed of the call by `first` or more."""
+    own = _SHARE * context.clock.left
+    while True:
+        there = _within(context, own, context.seed + first)
         (best,) = estimates_of(replace(method, seconds=own), [graph], Task.MAP, there)
-        if best.assignment is not None:
-            yield best.assignment
+        first += 1
+        yield np.zeros(graph.num_vars, np.int64) if best.assignment is None else best.assignment
 
 
 def _within(context: SolveContext, seconds: float, seed: int) -> SolveContext:
