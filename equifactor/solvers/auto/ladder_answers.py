@@ -335,14 +335,15 @@ def _is_settled(answers: Sequence[LadderAnswer]) -> bool:
 
 
 def _other_opinions(best: LadderAnswer, answers: Sequence[LadderAnswer]) -> list[LadderAnswer]:
-    """Return the answers that are averaged with the best one: none where BP has settled.
+    """Return the answers that are averaged with the best one: where BP has settled, BP with a network cut short.
 
     Where BP has no fixed point, regions are better than the network on diagnosis and linkage and worse on frustrated
     grids, and nothing shows which. A network that had no time to compare itself with BP can be worse than BP. The KL of
     a mean is at most the mean of the KLs.
     """
     if _is_settled(answers):
-        return []
+        short = best.solver.name == "fe-net" and best.estimate.status is Status.TIME_LIMIT
+        return [a for a in answers if short and a.solver.name == "bp" and best.estimate.marginal_errors is None]
     finite = [a for a in answers if a.estimate.status is not Status.NON_FINITE and a is not best]
     judged = any(a.estimate.marginal_errors is not None for a in answers)
     wanted = {"regions"} if judged else {"regions", "bp"}

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from equifactor.solvers.messages.bp import BeliefPropagation
     from equifactor.solving.solver import SolveContext, Solver
 
-# The share of the time left for the first runs of BP, which take milliseconds on most graphs. With few seconds left the
-# second share holds: hardly anything else answers then.
-_QUICK_SHARE, _SHORT, _SHORT_SHARE = 0.2, 0.06, 0.7
+# The share of the time left for the first runs of BP, which take milliseconds on most graphs: in general, and on models
+# full of zeros, where BP is among the best for up to 0.3 s. They have at least `_LEAST_QUICK` seconds for a graph if
+# that is at most the share `_MOST_QUICK`, and `_SHORT_SHARE` if less than `_SHORT` seconds are left for a graph and the
+# network needs more. By `benchmarks.front`, even places.
+_QUICK_SHARES = 0.2, 0.4
+_LEAST_QUICK, _MOST_QUICK = 0.014, 0.5
+_SHORT, _SHORT_SHARE = 0.06, 0.8
 _FIRST_RUN = 0.5  # The share of this time for the run with little damping: a run with more may follow.
 # The change of messages below which BP counts as nearly settled, and the share of its answer in the mean with a damped
 # run if it has not settled: on linkage .5 gives a KL of .035 and .022, at even and odd places, and .25 .024 and .010.
@@ -78,11 +82,21 @@ def quick_answers(graphs: Sequence[FactorGraph], task: Task, context: SolveConte
     """Return the answers of one run of BP, so that every graph has an answer before anything slower begins."""
     clock = context.clock
     bp, begin = bp_tries()[0], clock.seconds
-    short = clock.left < _SHORT * len(graphs) and not network_fits(graphs, context, _MOST_SHARE)
-    share = _SHORT_SHARE if short else _QUICK_SHARE
-    found = _bp(bp, graphs, task, replace(context, clock=clock.part(share)), clock)
+    found = _bp(bp, graphs, task, context, clock.part(_quick_share(graphs, context)))
     each = (clock.seconds - begin) / max(1, len(graphs))
     return [LadderAnswer(bp, estimate, each) for estimate in found]
+
+
+def _quick_share(graphs: Sequence[FactorGraph], context: SolveContext) -> float:
+    """Return the share of the time left for the first runs of BP: all of it where nothing else is quick enough."""
+    from equifactor.solvers.auto.by_search import is_full_of_zeros
+
+    left = context.clock.left
+    if left < _SHORT * len(graphs) and not network_fits(graphs, context, _MOST_SHARE):
+        return _SHORT_SHARE
+    rigid = any(is_full_of_zeros(graph, Refusal("only its zeros matter")) for graph in graphs)
+    share = _QUICK_SHARES[1 if rigid else 0]
+    return max(share, min(_MOST_QUICK, _LEAST_QUICK * len(graphs) / max(left, 1e-9)))
 
 
 def first_answers(
@@ -132,7 +146,7 @@ def first_answers(
 
 
 def _bp(
-    bp: BeliefPropagation, graphs: Sequence[FactorGraph], task: Task, context: SolveContext, whole: Clock
+    bp: BeliefPropagation, graphs: Sequence[FactorGraph], task: Task, context: SolveContext, part: Clock
 ) -> list[Estimate]:
     """Return the answers of BP; where it does not converge, the mean of its marginals and those of a damped run.
 
@@ -142,15 +156,18 @@ def _bp(
     and 2.0 on Grids; the damped run .023 and .009, .17 and .12, 1.2 and .66; the mean .028 and .010, .05 and .033, .67
     and .49. On Promedus messages hardly change at the end.
     """
+    whole = context.clock
     begin = whole.seconds
-    found = _run(bp, graphs, task, replace(context, clock=context.clock.part(_FIRST_RUN)))
+    found = _run(bp, graphs, task, replace(context, clock=part.part(_FIRST_RUN)))
     if whole.seconds - begin > whole.left + GRACE:
         return found
     failed = [n for n, e in enumerate(found) if _failed(e) and e.marginals is not None and task is Task.MAR]
     if not failed:
         return found
     damped = replace(bp, damping=_DAMPED, iterations=_DAMPED_ITERATIONS)
-    for n, other in zip(failed, _run(damped, [graphs[n] for n in failed], task, context), strict=True):
+    for n, other in zip(
+        failed, _run(damped, [graphs[n] for n in failed], task, replace(context, clock=part)), strict=True
+    ):
         own = found[n].marginals
         if own is not None and other.marginals is not None and np.isfinite(own.values).all():
             message = f"BP did not converge, so the mean of runs with damping {bp.damping:g} and {_DAMPED:g} is used."
