@@ -212,17 +212,20 @@ def trust(
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write; default: in the package.")
     ] = None,
     data: Data = None,
-    count: Annotated[int, typer.Option("--count", help="Random graphs of each family.")] = 450,
+    count: Annotated[int, typer.Option("--count", help="Random graphs of each family.")] = 160,
     jobs: Jobs = 1,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the fit.")] = 0,
+    unseen: Annotated[
+        bool, typer.Option("--unseen", help="Also measure every family by a fit without it.")
+    ] = False,
 ) -> None:
     """Fit the weights of the network and of BP in the marginals of fe-net, on random graphs and half of the models."""
     from equifactor.show.text_tables import markdown
     from equifactor.solvers.learned.trust_model import FILE
     from experiments.trust_training import make_trust
 
-    lines = make_trust(out or FILE, count, jobs, data, seed)
-    print(markdown([list(lines[0]), *(list(line.values()) for line in lines)]))
+    for lines in make_trust(out or FILE, count, jobs, data, seed, unseen):
+        print(markdown([list(lines[0]), *(list(line.values()) for line in lines)]), "\n")
 
 
 @app.command(

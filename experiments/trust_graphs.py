@@ -82,6 +82,35 @@ def dense_pairs(rng: Draw) -> FactorGraph:
     )  # fmt: skip
 
 
+def colourings(rng: Draw) -> FactorGraph:
+    """Return pair factors on a sparse random graph that prefer different states, as in soft constraint problems."""
+    card = _size(rng, 2, 5)
+    n = _size(rng, 8, {2: 36, 3: 24, 4: 18, 5: 15}[card])
+    couples = list(itertools.combinations(range(n), 2))
+    chosen = rng.choice(len(couples), min(len(couples), round(n * rng.uniform(1.2, 3.0))), replace=False)
+    strength, spread = _log_uniform(rng, 0.3, 8.0), float(rng.choice([0.0, 0.3, 1.0]))
+    fields = rng.normal(0.0, _log_uniform(rng, 0.02, 1.0), (n, card))
+    factors = [([v], fields[v]) for v in range(n)]
+    for c in chosen.tolist():
+        table = -strength * np.eye(card) * max(0.0, 1.0 + spread * rng.normal())
+        factors.append((list(couples[c]), table + spread * rng.normal(size=(card, card))))
+    return FactorGraph([card] * n, factors, log=True)
+
+
+def two_layers(rng: Draw) -> FactorGraph:
+    """Return two sets of spins with couplings across, as in restricted Boltzmann machines."""
+    small, large = _size(rng, 5, 15), _size(rng, 8, 32)
+    n, share = small + large, float(rng.uniform(0.4, 1.0))
+    strength, mean = _log_uniform(rng, 0.5, 30.0) / np.sqrt(small), float(rng.normal(0.0, 0.3))
+    fields = rng.normal(0.0, _log_uniform(rng, 0.1, 4.0), n)
+    factors = [([v], [0.0, fields[v]]) for v in range(n)]
+    for i, j in itertools.product(range(small), range(small, n)):
+        if rng.random() < share:
+            w = strength * (rng.normal() + mean)
+            factors.append(([i, j], np.array([[0.0, 0.0], [0.0, w]] if share < 0.7 else [[w, 0.0], [0.0, w]])))
+    return FactorGraph([2] * n, factors, log=True)
+
+
 def random_tables(rng: Draw) -> FactorGraph:
     """Return random tables of up to four variables, often with zeros."""
     n = _size(rng, 8, 30)
@@ -179,8 +208,23 @@ def two_slices(rng: Draw) -> FactorGraph:
 def or_gates(rng: Draw) -> FactorGraph:
     """Return causes and effects whose noisy-or is divided into gates of two inputs, as in medical diagnosis."""
     causes, effects = _size(rng, 6, 40), _size(rng, 6, 50)
-    prior, leak = _log_uniform(rng, 0.003, 0.3), _log_uniform(rng, 1e-5, 0.05)
-    most, strong = _size(rng, 2, 8), float(rng.uniform(0.0, 1.0))
+    return _or_gates(rng, causes, effects, _rates(rng), _size(rng, 2, 8))
+
+
+def long_gates(rng: Draw) -> FactorGraph:
+    """Return few effects with many causes each: messages need hundreds of iterations along such chains of gates."""
+    causes, effects, most = _size(rng, 60, 250), _size(rng, 2, 9), _size(rng, 40, 250)
+    return _or_gates(rng, causes, effects, _rates(rng), most)
+
+
+def _rates(rng: Draw) -> tuple[float, float]:
+    """Return the probability of a cause, and of an effect without any cause."""
+    return _log_uniform(rng, 0.003, 0.3), _log_uniform(rng, 1e-5, 0.05)
+
+
+def _or_gates(rng: Draw, causes: int, effects: int, rates: tuple[float, float], most: int) -> FactorGraph:
+    prior, leak = rates
+    strong = float(rng.uniform(0.0, 1.0))
     card = [2] * causes
     parents: list[list[int]] = [[] for _ in range(causes)]
     tables: list[FloatArray] = []
@@ -213,6 +257,19 @@ def pedigree(rng: Draw) -> FactorGraph:
     people, founders = _size(rng, 5, 20), _size(rng, 2, 6)
     loci, alleles = _size(rng, 1, 3), _size(rng, 2, 4)
     couples = [rng.choice(max(2, min(p, founders + 3)), 2, replace=False).tolist() for p in range(people)]
+    return _pedigree(rng, founders, couples, loci, alleles)
+
+
+def large_pedigree(rng: Draw) -> FactorGraph:
+    """Return a family of many generations in which few people have children, so that exact inference stays possible."""
+    people, founders = _size(rng, 20, 60), _size(rng, 3, 8)
+    couples = [sorted(rng.choice(np.arange(max(0, p - 8), max(2, p)), 2, replace=False).tolist()) for p in range(people)]
+    return _pedigree(rng, founders, couples, _size(rng, 1, 2), _size(rng, 2, 4))
+
+
+def _pedigree(rng: Draw, founders: int, couples: list[list[int]], loci: int, alleles: int) -> FactorGraph:
+    """Return the alleles of people with the given parents; the first `founders` have none."""
+    people = len(couples)
     recombine = _log_uniform(rng, 0.01, 0.4)
     error = float(rng.choice([0.0, 0.0, 0.01]))
     card: list[int] = []
@@ -260,6 +317,7 @@ FAMILIES: dict[str, Callable[[Draw], FactorGraph]] = {
     "spins": spins, "labels": labels, "sparse pairs": sparse_pairs, "dense pairs": dense_pairs,
     "random tables": random_tables, "diagnosis": diagnosis, "formulas": formulas,
     "Bayesian networks": bayesian_network, "two slices": two_slices, "or gates": or_gates, "pedigrees": pedigree,
+    "colourings": colourings, "two layers": two_layers, "long gates": long_gates, "large pedigrees": large_pedigree,
 }  # fmt: skip
 
 

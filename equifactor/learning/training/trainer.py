@@ -112,8 +112,9 @@ def train(
         settings: the fields of `TrainingSettings`, and settings of the network, which override those in `kind`. A name
             of both is an error, unless `kind` also sets it.
 
-    With `start` the learning rate, the batches and the number of epochs are smaller by default, see `FINE_TUNING`. The
-    weights of epoch 0 are validated too, so the result is never worse on the validation graphs than its start.
+    With `start` the learning rate, the batches and the number of epochs have other defaults, see `FINE_TUNING`. The
+    weights of epoch 0 are validated too. Without `validation` they are kept unless the gain on the held-out graphs is
+    clear: 40 % on three graphs, 10 % on fifty.
 
     The same seed gives the same weights, bit for bit, on one CPU. Ctrl-C stops after the current gradient step, and
     keeps the best weights so far and a checkpoint.
@@ -121,7 +122,7 @@ def train(
     _check_order(kind, data)
     check_run(None, 0, progress)
     needed("torch", "train")
-    fewest = 1
+    fewest, cautious = 1, validation is None and start is not None
     if validation is None:
         fewest, validation = (1, 0.1) if start is None else (FEWEST_HELD_OUT, FINE_TUNING_SHARE)
     is_one = isinstance(validation, (str, Path, int, float, np.number, FactorGraph))
@@ -153,7 +154,7 @@ def train(
             trainer.resume()
         compared: dict[str, float] = {}
         try:
-            trainer.run()
+            trainer.run(cautious=cautious)
             if isinstance(data, EvidenceSets) and not clock.stopped and (others := data.graphs(chosen.seed)[1]):
                 compared = against_bp(net, others, wanted)
         finally:  # Keep the best weights so far, also after a loss that is not finite.

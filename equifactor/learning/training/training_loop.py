@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 import time
 from typing import Any
@@ -21,6 +22,7 @@ from equifactor.learning.training.data_split import DataSplit
 from equifactor.learning.training.objective import Objective, draw_steps, judged_steps
 from equifactor.learning.training.processes import Processes
 from equifactor.learning.training.run_files import RunFiles, TrainingProgress
+from equifactor.learning.training.starting_weights import is_clear_gain
 from equifactor.learning.training.training_settings import TrainingSettings
 from equifactor.learning.training.validate import measures, scores
 from equifactor.solvers.learned.network import Network
@@ -29,6 +31,7 @@ from equifactor.solving.solver import Progress
 # The largest number of graphs in a validation batch, which also holds at most 20 training batches. Without gradients a
 # step needs less memory. Chosen by hand.
 _VALIDATION_BATCH = 1000
+_log = logging.getLogger("equifactor")
 
 
 class Trainer:
@@ -80,7 +83,7 @@ class Trainer:
         self.validation_batches = [validation.batch(p) for p in validation.plans(size)]
         self.batches_per_epoch = settings.steps_per_epoch or len(data.plans(settings.batch_size))
         self.progress = TrainingProgress(best_scores=_scores_of(data) if task is Task.MAP else [])
-        self.best_weights = copy.deepcopy(network.state_dict())
+        self.start_weights = self.best_weights = copy.deepcopy(network.state_dict())
         self.saved_at = time.monotonic()
         self.graphs_seen = 0  # The number of graphs in the last epoch.
         if on_gpu:
@@ -90,8 +93,11 @@ class Trainer:
 
     # ---- the run ----------------------------------------------------------------------------------------
 
-    def run(self) -> None:
-        """Run epochs until the last epoch, or until patience or the clock ends the run; then load the best weights."""
+    def run(self, *, cautious: bool = False) -> None:
+        """Run epochs until the last epoch, or until patience or the clock ends the run; then load the best weights.
+
+        A cautious run returns to its starting weights if the gain on the validation graphs is not clear.
+        """
         p, settings = self.progress, self.settings
         if p.epoch == 0 and not p.history:
             self._judge(0, math.nan, 0.0)  # The starting weights count: training must improve on them.
@@ -108,7 +114,21 @@ class Trainer:
             if time.monotonic() - self.saved_at >= settings.checkpoint_every:
                 self.save()
         self.save()
+        if cautious and p.best_epoch:
+            self._return_without_clear_gain()
         self.network.load_state_dict(self.best_weights)
+
+    def _return_without_clear_gain(self) -> None:
+        """Replace the best weights by the starting weights if validation has not clearly improved."""
+        p = self.progress
+        name = next(k for k in p.history[0] if k not in ("epoch", "loss"))
+        before = p.history[0][name]
+        if before is not None and not is_clear_gain(before, p.best, len(self.validation)):
+            _log.warning(
+                "The starting weights are kept: on %d held-out graphs %s fell from %.3g only to %.3g, which may be chance. "
+                "Pass validation=0.2 to take the best epoch all the same.", len(self.validation), name, before, p.best,
+            )  # fmt: skip
+            self.best_weights, p.best_epoch, p.best = self.start_weights, 0, before
 
     def _epoch(self, epoch: int) -> float | None:
         """Run one epoch; return its mean loss, or None if the clock stopped it. Draws depend on seed and epoch only."""

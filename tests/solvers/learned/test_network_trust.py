@@ -17,15 +17,19 @@ from equifactor.solvers.learned.loop_places import find_loops
 from equifactor.solvers.learned.native import native_loops
 from equifactor.solvers.learned.network_trust import RUNS
 from equifactor.solvers.learned.trust_features import excess_edges, features
-from equifactor.solvers.learned.trust_model import load_trust
+from equifactor.solvers.learned.trust_model import ERROR_START, TrustModel, load_trust
 from equifactor.solving.solver import SolveContext
+from experiments.trust_graphs import draw
 
 GRID = ising_grid(4, 4, coupling_std=2.0, seed=9_500_000)
 
 
 def test_the_answer_lies_between_its_runs() -> None:
-    texts = ("bp(damping=0.5)", "bp(damping=0.9, iterations=50)", "fe-net(untrained, iterations=100)", "fe-net(alone)")
-    runs = np.array([ef.solve(GRID, "MAR", text).marginals.values for text in texts])
+    texts = (
+        "bp(damping=0.5)", "bp(damping=0.9, iterations=50)", "bp(damping=0.5, iterations=1000)",
+        "fe-net(untrained, iterations=100)",
+    )  # fmt: skip
+    runs = np.array([ef.solve(GRID, "MAR", text).marginals.values for text in (*texts, "fe-net(alone)")])
     found = ef.solve(GRID, "MAR", "fe-net")
     assert np.all(found.marginals.values >= runs.min(0) - 1e-9)
     assert np.all(found.marginals.values <= runs.max(0) + 1e-9)
@@ -84,10 +88,39 @@ def test_the_predicted_errors_hold() -> None:
 
 def test_weights_sum_to_one_for_any_features() -> None:
     given = np.random.default_rng(0).normal(0, 100, (50, len(load_trust().mean)))
-    share, error = load_trust()(given)
-    assert share.shape == (50, len(RUNS))
+    model = load_trust()
+    shares, error = model(given)
+    assert shares.shape[1:] == (50, len(RUNS))
+    assert shares.sum(2) == pytest.approx(1.0)
+    runs = np.random.default_rng(1).dirichlet(np.ones(2), (len(RUNS), 50)).reshape(len(RUNS), 100)
+    mean, total, share = model.combined(given, runs, np.repeat(np.arange(50), 2))
+    assert mean.reshape(50, 2).sum(1) == pytest.approx(1.0)
     assert share.sum(1) == pytest.approx(1.0)
-    assert np.all((error >= 0) & (error <= 1))
+    assert np.all((total >= np.minimum(error, 1.0)) & (total <= 1.0))
+
+
+def test_where_members_disagree_the_error_is_larger() -> None:
+    layers = tuple((np.zeros((2, out, size)), np.zeros((2, out))) for out, size in ((3, 1), (3, 3), (3, 3)))
+    layers[2][1][:, 0] = 50.0, -50.0  # One member takes the first run, the other one takes the second.
+    model = TrustModel(np.zeros(1), np.ones(1), layers)
+    runs = [np.array([0.2, 0.8, 0.5, 0.5]), np.array([0.6, 0.4, 0.5, 0.5])]
+    mean, error, _ = model.combined(np.zeros((2, 1)), runs, np.array([0, 0, 1, 1]))
+    assert mean == pytest.approx([0.4, 0.6, 0.5, 0.5])
+    assert error - np.exp(ERROR_START) == pytest.approx([0.2, 0.0])
+
+
+def test_where_bp_settles_late_the_answer_is_its_fixed_point() -> None:
+    """After 200 iterations BP is far from its fixed point on a long chain of gates, and close to the exact answer there."""
+    graph = draw("long gates", 208)
+    first, settled = (ef.solve(graph, "MAR", f"bp(damping=0.5, iterations={n})") for n in (200, 1000))
+    found, exact = ef.solve(graph, "MAR", "fe-net"), ef.solve(graph, "MAR", "exact")
+    assert first.status is Status.ITERATION_LIMIT
+    assert settled.status is Status.CONVERGED
+
+    def far(result: ef.Result) -> float:
+        return float(np.abs(result.marginals.values - exact.marginals.values).mean())
+
+    assert far(found) < 0.5 * far(first)
 
 
 def test_features_of_equal_runs_are_finite() -> None:
