@@ -9,7 +9,7 @@ from equifactor import OptionError, train
 from equifactor.base.status import Task
 from equifactor.learned import load_model, read_card
 from equifactor.learning.training import training_loop as loop
-from equifactor.learning.training.starting_weights import FINE_TUNING, start_file
+from equifactor.learning.training.starting_weights import FINE_TUNING, is_clear_gain, start_file
 from equifactor.solvers.learned.model_card import WEIGHTS
 
 TEN = "ising(3x3, n=10)"
@@ -105,3 +105,23 @@ def test_a_started_run_resumes_to_the_same_result(tmp_path, monkeypatch) -> None
     assert [h["kl"] for h in again.history] == [h["kl"] for h in whole.history]
     with pytest.raises(OptionError, match=r"start was 'fe-nbp-mar of equifactor .* and is 'a.safetensors'"):
         train(**{**call, "start": tmp_path / "a.safetensors"}, out=out, resume=True)
+
+
+def test_a_gain_must_be_clear_unless_validation_is_given(caplog) -> None:
+    """A gain of a few percent on three graphs may be chance, so the starting weights stay."""
+    call = {"kind": "fe-nbp", "data": TEN, "start": "shipped", "epochs": 2, "lr": 1e-5}
+    kept, tuned = train(**call), train(**call, validation=0.3)
+    assert tuned.metrics["epoch"] > 0
+    assert tuned.metrics["kl"] < tuned.history[0]["kl"]
+    assert kept.metrics["epoch"] == 0
+    assert kept.metrics["kl"] == kept.history[0]["kl"]
+    given, _ = load_model(WEIGHTS / "fe-nbp-mar.safetensors")
+    for p, q in zip(given.parameters(), kept.network.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=0, atol=0)
+    assert "The starting weights are kept: on 3 held-out graphs kl fell" in caplog.text
+
+
+def test_a_clear_gain_depends_on_the_number_of_graphs() -> None:
+    assert not is_clear_gain(1.0, 0.65, 3)
+    assert is_clear_gain(1.0, 0.55, 3)
+    assert is_clear_gain(1.0, 0.8, 20)
