@@ -71,7 +71,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             errors[instance.family, half].append([error(instance, chosen.task, s, chosen.score) for s in solvers])
     print("family, half, models,", "score of" if chosen.score else "error by", *solvers, sep="  ")
     for (family, half), rows in sorted(errors.items()):
-        print(f"{family:18}{half}{len(rows):4}  ", *(f"{e:.1f}" if chosen.score else f"{e:.4f}" for e in np.mean(rows, axis=0)))
+        print(
+            f"{family:18}{half}{len(rows):4}  ",
+            *(f"{e:.1f}" if chosen.score else f"{e:.4f}" for e in np.mean(rows, axis=0)),
+        )
 
 
 if __name__ == "__main__":

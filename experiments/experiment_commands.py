@@ -215,9 +215,7 @@ def trust(
     count: Annotated[int, typer.Option("--count", help="Random graphs of each family.")] = 160,
     jobs: Jobs = 1,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the fit.")] = 0,
-    unseen: Annotated[
-        bool, typer.Option("--unseen", help="Also measure every family by a fit without it.")
-    ] = False,
+    unseen: Annotated[bool, typer.Option("--unseen", help="Also measure every family by a fit without it.")] = False,
 ) -> None:
     """Fit the weights of the network and of BP in the marginals of fe-net, on random graphs and half of the models."""
     from equifactor.show.text_tables import markdown

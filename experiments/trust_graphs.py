@@ -263,7 +263,9 @@ def pedigree(rng: Draw) -> FactorGraph:
 def large_pedigree(rng: Draw) -> FactorGraph:
     """Return a family of many generations in which few people have children, so that exact inference stays possible."""
     people, founders = _size(rng, 20, 60), _size(rng, 3, 8)
-    couples = [sorted(rng.choice(np.arange(max(0, p - 8), max(2, p)), 2, replace=False).tolist()) for p in range(people)]
+    couples = [
+        sorted(rng.choice(np.arange(max(0, p - 8), max(2, p)), 2, replace=False).tolist()) for p in range(people)
+    ]
     return _pedigree(rng, founders, couples, _size(rng, 1, 2), _size(rng, 2, 4))
 
 

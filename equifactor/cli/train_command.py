@@ -90,8 +90,8 @@ def _train(
             metavar="shipped|FILE",
             autocompletion=trained_models,
             help="Start from the weights of the package or of a model file, with its settings. Defaults then suit "
-            "few graphs: --lr 1e-3, --batch-size 10, --epochs 200, --patience 30; a fifth of the graphs is held out, and "
-            "the start is kept unless the gain is clear.",
+            "few graphs: --lr 1e-3, --batch-size 10, --epochs 200, --patience 30; a fifth of the graphs is held out, "
+            "and the start is kept unless the gain is clear.",
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoint beside FILE.")] = False,

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from equifactor.solvers.learned.network import Network
 
 SHIPPED = "shipped"  # The name of the weights of the package for the kind and the task of the run.
-# Settings of training that change when a run starts from trained weights. With 10 graphs of four families, lr 5e-4 and 60
-# epochs had the same error on two, and a fifth more on bipartite pairs. lr 2e-3 was as good. Compared by hand.
+# Settings of training that change when a run starts from trained weights. On 10 graphs, lr 5e-4 and 60 epochs had the
+# same error on three of four families, and a fifth more on bipartite pairs; lr 2e-3 was as good. Compared by hand.
 FINE_TUNING: dict[str, Any] = {"lr": 1e-3, "batch_size": 10, "epochs": 200, "patience": 30, "warmup": 10}
 FINE_TUNING_SHARE = 0.2  # The share of the graphs that is held out when a run starts from trained weights.
 FEWEST_HELD_OUT = 3  # One held-out graph would decide by chance when to stop, so ten graphs are split into 7 and 3.
-# The relative gain on one held-out graph that counts as clear; on n graphs it is divided by the root of n. With 10 graphs
-# of Potts grids, which the shipped weights know, validation fell by 30 % while the error rose by 23 %.
+# The relative gain on one held-out graph that counts as clear; on n graphs it is divided by the root of n. With 10
+# graphs of Potts grids, which the shipped weights know, validation fell by 30 % while the error rose by 23 %.
 _CLEAR = 0.7
 _NOT_WEIGHTS = ("steps", "settle")  # Settings that may differ from those of the file: they do not change the weights.
 
