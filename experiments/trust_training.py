@@ -18,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -162,7 +163,10 @@ class TrustSample:
         count = Counter(r.family for r in rows)
         each = Counter(self.graph)
         self.weight = np.array(
-            [min(1.0, count[f] / _FULL_FAMILY) / (count[f] * each[g]) for f, g in zip(self.families, self.graph)]
+            [
+                min(1.0, count[f] / _FULL_FAMILY) / (count[f] * each[g])
+                for f, g in zip(self.families, self.graph, strict=True)
+            ]
         )  # Families have equal weights, but for small ones.
 
     def loss(self, network: TrustNetwork, chosen: IntArray) -> Tensor:
@@ -235,7 +239,7 @@ def trust_table(models: Mapping[str, TrustModel], rows: Sequence[TrustRow]) -> l
 def _measured(model: TrustModel, row: TrustRow) -> list[float]:
     """Return the total variation of each run and of the mean, and the share of variables whose error holds."""
     variable = np.repeat(np.arange(len(row.var_ptr) - 1), np.diff(row.var_ptr))
-    mean, error, _ = model.combined(row.features, row.runs, variable)
+    mean, error, _ = model.combined(row.features, [*row.runs], variable)
     far = np.maximum.reduceat(np.abs(mean - row.exact), row.var_ptr[:-1])
     variations = [float(np.abs(p - row.exact).sum()) / 2 / len(error) for p in (*row.runs, mean)]
     return [*variations, float(np.mean(far <= error + 1e-6))]
@@ -253,7 +257,8 @@ def make_trust(
     rows = collect(count, jobs, data)
     sample = TrustSample([r for r in rows if r.family in FAMILIES or not r.odd], _SAMPLE, seed)
     model = fit_trust(sample, FOLDS, seed)
-    np.savez_compressed(out, **model.arrays())
+    arrays: dict[str, Any] = dict(model.arrays())
+    np.savez_compressed(out, **arrays)
     shown = [r for r in rows if r.family not in FAMILIES] or rows
     tables = [trust_table(dict.fromkeys({r.family for r in rows}, model), shown)]
     return [*tables, trust_table(unseen_models(sample, seed), rows)] if unseen else tables

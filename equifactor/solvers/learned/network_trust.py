@@ -1,9 +1,9 @@
 """The marginals of a network, compared with those of belief propagation: a mean with weights, and its error.
 
 Five runs answer each graph: BP with damping 0.5 and 0.9, BP until it has settled, BP with loop corrections, and the
-network. Where they agree, all are good. Where they differ, a small fitted model (`trust_model.py`) gives each run a weight at each variable, from
-how far the runs are apart and whether they have settled (`trust_features.py`). Its last output is the error of the
-mean, which becomes `Result.marginal_errors`.
+network. Where they agree, all are good. Where they differ, a small fitted model (`trust_model.py`) gives each run a
+weight at each variable, from how far the runs are apart and whether they have settled (`trust_features.py`). Its last
+output is the error of the mean, which becomes `Result.marginal_errors`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RUNS = ("BP", "damped BP", "settled BP", "loop-corrected BP", "the network")
 # total variation is .034 and .023, at even and odd places, and that of BP with damping 0.5 is .088 and .084.
 _DAMPED = 0.9
 _DAMPED_ITERATIONS = 50
-# Iterations of BP with damping 0.5 where it has not settled after those of the first run. On Promedus 1,000 give a score
+# Iterations of BP with damping 0.5 where it has not settled in the first run. On Promedus 1,000 give a score
 # of 95 and 94, at even and odd places, and 200 give 80 and 81. On Pedigree it is 82 and 61 against 96 and 68.
 _SETTLED_ITERATIONS = 1_000
 

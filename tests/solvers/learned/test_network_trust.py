@@ -110,7 +110,7 @@ def test_where_members_disagree_the_error_is_larger() -> None:
 
 
 def test_where_bp_settles_late_the_answer_is_its_fixed_point() -> None:
-    """After 200 iterations BP is far from its fixed point on a long chain of gates, and close to the exact answer there."""
+    """On a long chain of gates BP needs more than 200 iterations, and then it is close to the exact answer."""
     graph = draw("long gates", 208)
     first, settled = (ef.solve(graph, "MAR", f"bp(damping=0.5, iterations={n})") for n in (200, 1000))
     found, exact = ef.solve(graph, "MAR", "fe-net"), ef.solve(graph, "MAR", "exact")
