@@ -90,7 +90,7 @@ def colourings(rng: Draw) -> FactorGraph:
     chosen = rng.choice(len(couples), min(len(couples), round(n * rng.uniform(1.2, 3.0))), replace=False)
     strength, spread = _log_uniform(rng, 0.3, 8.0), float(rng.choice([0.0, 0.3, 1.0]))
     fields = rng.normal(0.0, _log_uniform(rng, 0.02, 1.0), (n, card))
-    factors: list[tuple[list[int], Any]] = [([v], fields[v]) for v in range(n)]
+    factors: list[Any] = [([v], fields[v]) for v in range(n)]
     for c in chosen.tolist():
         table = -strength * np.eye(card) * max(0.0, 1.0 + spread * rng.normal())
         factors.append((list(couples[c]), table + spread * rng.normal(size=(card, card))))
@@ -103,7 +103,7 @@ def two_layers(rng: Draw) -> FactorGraph:
     n, share = small + large, float(rng.uniform(0.4, 1.0))
     strength, mean = _log_uniform(rng, 0.5, 30.0) / np.sqrt(small), float(rng.normal(0.0, 0.3))
     fields = rng.normal(0.0, _log_uniform(rng, 0.1, 4.0), n)
-    factors = [([v], [0.0, fields[v]]) for v in range(n)]
+    factors: list[Any] = [([v], [0.0, fields[v]]) for v in range(n)]
     for i, j in itertools.product(range(small), range(small, n)):
         if rng.random() < share:
             w = strength * (rng.normal() + mean)

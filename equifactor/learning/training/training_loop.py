@@ -126,7 +126,8 @@ class Trainer:
         if before is not None and not is_clear_gain(before, p.best, len(self.validation)):
             _log.warning(
                 "The starting weights are kept: on %d held-out graphs %s fell from %.3g only to %.3g, which may be "
-                "chance. Pass validation=0.2 to take the best epoch all the same.", len(self.validation), name, before, p.best,
+                "chance. Pass validation=0.2 to take the best epoch all the same.",
+                len(self.validation), name, before, p.best,
             )  # fmt: skip
             self.best_weights, p.best_epoch, p.best = self.start_weights, 0, before
 
