@@ -44,7 +44,8 @@ class CpuMessages:
         # [threads, 2V] the log odds of each variable in quanta, clamped, and the sum of messages of each thread.
         self.nodes = np.zeros((threads, 2 * len(priors)), np.int32)
         self.nodes[:, ::2] = np.clip(priors, -scale.bound, scale.bound)
-        self.log_odds = (priors * scale.quantum).astype(np.float32)
+        self.log_odds = np.empty(len(priors), np.float32)
+        np.multiply(priors, scale.quantum, out=self.log_odds, casting="unsafe")
         known = np.abs(priors) == OBSERVED
         self.log_odds[known] = np.copysign(np.inf, self.log_odds[known])
         self.lookup = scale.lookup.reshape(-1)

@@ -137,7 +137,7 @@ def solve(
         given, numbers = read_priors(priors, prior_columns)
         highest = exchange.largest(_highest_variable(part, start, len(tables), clock))
         num_vars = _num_variables(num_variables, highest, given, numbers)
-        odds = scale.priors(_all_priors(given, numbers, num_vars))
+        odds = _prior_odds(given, numbers, num_vars, scale)
         engine = _engine(device, part, odds, scale, damping_steps(damping), exchange, crew)
         checkpoints = None
         if checkpoint is not None:
@@ -289,14 +289,17 @@ def _num_variables(stated: object, highest: int, priors: FloatArray | float, num
     return int(stated)
 
 
-def _all_priors(given: FloatArray | float, numbers: IntArray | None, num_vars: int) -> FloatArray:
-    if isinstance(given, float):
-        return np.full(num_vars, given)
-    if numbers is None:
-        return given
-    found = np.full(num_vars, 0.5)
-    found[numbers] = given
-    return found
+def _prior_odds(given: FloatArray | float, numbers: IntArray | None, num_vars: int, scale: MessageScale) -> IntArray:
+    """Return the log odds [V] of the priors in quanta."""
+    everywhere = given if isinstance(given, float) else 0.5
+    odds = np.full(num_vars, scale.priors(np.array([everywhere]))[0], np.int32)
+    if numbers is not None and not isinstance(given, float):
+        odds[numbers] = scale.priors(given)
+    elif not isinstance(given, float):
+        for start in range(0, num_vars, _CHECKED):  # in parts, since each step makes a copy in float64
+            part = slice(start, start + _CHECKED)
+            odds[part] = scale.priors(given[part])
+    return odds  # type: ignore[return-value]
 
 
 def _fingerprint(part: EdgeArrays, num_edges: int, odds: IntArray, tables: FloatArray, bits: int) -> dict[str, Any]:

@@ -79,7 +79,8 @@ class MessageScale:
     def priors(self, probabilities: FloatArray) -> IntArray:
         """Return the log odds of probabilities of state 1 in quanta."""
         with np.errstate(divide="ignore"):
-            odds = np.log(probabilities) - np.log1p(-probabilities)
+            p = probabilities.astype(np.float64)
+            odds = np.log(p) - np.log1p(-p)
         steps = np.clip(odds / self.quantum, -OBSERVED + 1.0, OBSERVED - 1.0)
         return np.where(np.isinf(odds), np.copysign(OBSERVED, odds), np.rint(steps)).astype(np.int32)
 
