@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 _MANY_EDGES = 100_000  # Edges from which planning takes so long that the time left is compared with it first.
 _PLAN_SHARE = 0.5  # The share of `Seconds.PLAN_START`, which formulas need, that planning takes on chains.
-_LONG = 0.1  # Reference seconds of a plan for ln Z from which a smaller graph is tried. Chosen by hand.
+# Reference seconds of a plan for ln Z from which a smaller graph is tried, and in times of the pruning. Chosen by hand.
+_LONG, _PRUNING_SHARE = 0.3, 30.0
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
 
 
@@ -104,14 +105,15 @@ class Exact(GraphSolver):
         made = plan(
             graph, memory_limit=self.memory_limit, task=task, tries=self.tries, most_work=most_work, seed=context.seed
         )
-        if task is Task.PR and not made.impossible and not (made.finished and made.seconds(task) < _LONG):
-            return self._pruned_plan(made, context)
-        return made
+        if task is not Task.PR or made.impossible or not is_prunable(made.reduced.graph):
+            return made
+        least = max(_LONG, _PRUNING_SHARE * pruning_seconds(made.reduced.graph))
+        return made if made.finished and made.seconds(task) < least else self._pruned_plan(made, context)
 
     def _pruned_plan(self, made: Plan, context: SolveContext) -> Plan:
         """Return a cheaper plan for ln Z of the graph without variables that sum to a constant; or the given plan."""
         free = made.reduced.graph
-        if not is_prunable(free) or not Budget(context.clock).ends_in_time(pruning_seconds(free)):
+        if not Budget(context.clock).ends_in_time(pruning_seconds(free)):
             return made
         smaller = pruned(free)
         if smaller.graph.num_vars == free.num_vars:

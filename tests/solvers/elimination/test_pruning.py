@@ -50,6 +50,7 @@ def test_exact_plans_the_smaller_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ef.generators.random_network(40, parents=(2, 4), observed=0.0, seed=3).condition({20: 0})
     want = ef.solve(graph, "PR", "exact")
     monkeypatch.setattr(exact, "_LONG", 0.0)
+    monkeypatch.setattr(exact, "_PRUNING_SHARE", 0.0)
     found = ef.solve(graph, "PR", "exact")
     assert found.log_z == pytest.approx(want.log_z, abs=1e-12)
     assert found.stats["width"] < want.stats["width"]
