@@ -209,7 +209,7 @@ class Budget:
 
     def time_for(self, work: float) -> float:
         """Return the seconds that this many reference seconds of work should take here."""
-        return work / self.speed
+        return work / self.speed if work else 0.0  # Models without tables are measured at speed 0.
 
     def spend(self, work: float) -> None:
         """Report that work of this many reference seconds was done."""

@@ -12,22 +12,27 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from equifactor.base.budget import Budget
     from equifactor.base.typing import IntArray
     from equifactor.graph.structure import Structure
 
 # The share of the time left for planning orders, of clusters or of exact elimination. Halved or doubled: gap within
 # 15 %.
 PLANNING_SHARE = 0.1
+_BREADTH = 2e-6  # Reference seconds for an edge, to order by breadth: formulas of 656,000 clauses.
 TRIES = 8  # Orders of least fill that are tried, also for exact elimination. Halved or doubled: gap within 15 %.
 
 
-def candidate_orders(structure: Structure, most_work: float, seed: int) -> Iterator[tuple[str, IntArray]]:
-    """Yield names and orders [V]: by least fill, as the model lists its variables, and by breadth.
+def candidate_orders(
+    structure: Structure, most_work: float, seed: int, budget: Budget | None = None
+) -> Iterator[tuple[str, IntArray]]:
+    """Yield names and orders [V]: by least fill, as the model lists its variables, and by breadth if there is time.
 
     Args:
         structure: the model.
         most_work: list operations for the order of least fill; it is left out if it needs more.
         seed: the seed of the random choices.
+        budget: the time; None for no limit.
     """
     from equifactor.solvers.elimination.orders import Order, PlanningLimits, best_order
 
@@ -35,7 +40,8 @@ def candidate_orders(structure: Structure, most_work: float, seed: int) -> Itera
     if isinstance(found, Order):
         yield "fill", found.variables
     yield "listed", np.arange(structure.num_vars)
-    yield "breadth", by_breadth(structure)
+    if budget is None or budget.ends_in_time(_BREADTH * structure.num_edges):
+        yield "breadth", by_breadth(structure)
 
 
 def by_breadth(structure: Structure) -> IntArray:

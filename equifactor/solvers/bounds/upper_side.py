@@ -38,6 +38,7 @@ _LEAST_TRIAL = 8
 _LEAST_START = 2, 0.5
 # Reference seconds for an edge, to compile a model and compute a first bound of `trw`: a chain of 10^6 variables.
 _TREE_START = 1e-6
+_SCOPES = 4e-7  # Reference seconds for an edge, to bring scopes into an order: formulas of 656,000 clauses.
 _USUAL_FORESTS = 16  # Forests that `trw` draws at least. The bound of dense graphs needs more, and takes longer.
 _PART = 10  # Iterations between two turns of the lower bound. Halved or doubled: gap within 15 %.
 # The share of the time left for the iterations between two turns of the lower bound. Halved or doubled: gap within
@@ -147,7 +148,9 @@ class UpperSide:
         first = min(max(_FIRST_BITS, largest + self._one), self._most_bits)
         tried: list[_Run] = []
         most_work = planning_work(PLANNING_SHARE * clock.left, self._budget.speed)
-        for name, order in candidate_orders(s, most_work, self._seed):
+        for name, order in candidate_orders(s, most_work, self._seed, self._budget):
+            if not self._budget.ends_in_time(_SCOPES * s.num_edges):
+                break
             scopes = OrderedScopes(s, order)
             self.orders.append((name, scopes))
             for bits in (first, largest):  # If the first size takes too long, the smallest possible one is tried.
