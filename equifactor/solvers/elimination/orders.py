@@ -180,7 +180,10 @@ class _Tries:
 
     def _excess(self, limits: PlanningLimits) -> FloatArray:
         """Return how many times the best order of each component exceeds the limits on memory."""
-        return np.maximum(self.kept / limits.kept, np.exp2(np.minimum(self.largest, MOST_BITS) - 1.0) / limits.message)
+        # A component without an order has infinite sizes, which exceed no infinite limit.
+        kept, message = self.kept, np.exp2(np.minimum(self.largest, MOST_BITS) - 1.0)
+        parts = (sizes / limit for sizes, limit in ((kept, limits.kept), (message, limits.message)) if limit < math.inf)
+        return np.maximum.reduce([np.zeros(len(kept)), *parts])
 
     def _try(self, setting: _Setting, limits: PlanningLimits, rng: NDArray[np.uint64]) -> bool:
         """Make one try; return whether it was the best of some component."""

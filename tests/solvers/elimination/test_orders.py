@@ -155,3 +155,9 @@ def test_tries_do_not_go_on_where_all_orders_are_alike() -> None:
     graph = FactorGraph([2] * 24, [([i, j], np.ones((2, 2))) for i in range(24) for j in range(i)])
     found = best_order(graph.structure, PlanningLimits(kept=2.0**21, message=2.0**21, near=16.0))
     assert found.tries == 32  # Eight within the limits, and 24 that are never better than the first of them.
+
+
+def test_a_component_without_an_order_does_not_exceed_an_infinite_limit() -> None:
+    structure = ising_grid(12, 12, seed=0).structure
+    found = best_order(structure, PlanningLimits(message=2.0**3, near=16.0))  # NaN would be a warning.
+    assert isinstance(found, NoOrder)
