@@ -6,11 +6,13 @@ machine share its cores.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 from equifactor.base.errors import OptionError, brief
 
@@ -28,6 +30,21 @@ def num_threads(threads: object = None) -> int:
     if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= _MOST:
         raise OptionError(f"threads must be a whole number from 1 to {_MOST}, found {brief(threads)}.")
     return threads
+
+
+def num_free_threads() -> int:
+    """Return what `num_threads` does, less the threads that run elsewhere unless the environment states a number.
+
+    Threads that wait for each other are slower than one if other programs use the cores.
+    """
+    most = num_threads()
+    if os.environ.get(THREADS):
+        return most
+    others = 0
+    # On Linux the fourth word begins with the number of running threads, of which this is one.
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        others = int(Path("/proc/loadavg").read_text(encoding="ascii").split()[3].partition("/")[0]) - 1
+    return max(1, most - others)
 
 
 def num_cores() -> int:

@@ -77,7 +77,7 @@ def solve(
         ),
     ] = "float64",
     threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Threads of the CPU; the default is all cores.")
+        int | None, typer.Option(metavar="N", min=1, help="Threads of the CPU; the default is all free cores.")
     ] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write here instead of to stdout.")

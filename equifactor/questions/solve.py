@@ -152,8 +152,8 @@ def solve(
         seed: for solvers that draw random numbers.
         device: "cpu" or "cuda"; solvers without a GPU engine ignore it.
         dtype: float type of the torch engine.
-        threads: of the CPU; default all cores, or EQUIFACTOR_THREADS. `bp` uses them on graphs of 50,000 pair factors
-            and more with binary variables. The answer does not depend on their number.
+        threads: of the CPU; default all cores that are free, or EQUIFACTOR_THREADS. `bp` uses them on graphs of 50,000
+            pair factors and more with binary variables. The answer does not depend on their number.
         strict: raise `SolveError` unless every status is exact, optimal or converged.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
         **settings: settings of the solver: `solve(graph, "MAR", "bp", damping=0.5)` is the same as
@@ -196,7 +196,7 @@ def solve(
         raise OptionError(f"dtype must be float32 or float64, found {brief(dtype)}.")
     if not isinstance(strict, (bool, np.bool_)):
         raise OptionError(f"strict must be True or False, found {brief(strict)}.")
-    cores = num_threads(threads)
+    cores = None if threads is None else num_threads(threads)
     how = SolveSettings(method, seed, device, dtype, time_limit)
     if do is not None:
         graphs = [intervened(g, do) for g in graphs]

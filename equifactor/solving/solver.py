@@ -35,7 +35,7 @@ class SolveContext(RunContext):
 
     device: str = "cpu"
     dtype: Literal["float32", "float64"] = "float64"
-    threads: int = 1  # of the CPU, for solvers that can use several
+    threads: int | None = 1  # of the CPU, for solvers that can use several; None for all cores that are free
     query: IntArray | None = None  # for MMAP, the variables to maximise over; the others are summed out
 
 

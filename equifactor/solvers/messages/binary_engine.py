@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.cores import Crew
+from equifactor.base.cores import Crew, num_free_threads
 from equifactor.graph.layout import LINEAR_RANGE
 from equifactor.kernels.jit import plain
 from equifactor.kernels.pointers import ptr_of
@@ -52,7 +52,7 @@ class BinaryEngine:
 
     name = "numba"
 
-    def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings, threads: int = 1) -> None:
+    def __init__(self, flat: FlatGraph[np.ndarray], settings: BpSettings, threads: int | None = 1) -> None:
         self.flat = flat
         self.settings = settings
         self.is_max = settings.semiring == "max"
@@ -76,8 +76,8 @@ class BinaryEngine:
         self.queue = (
             residual_queue(flat.num_vars, count, var_of_edge, np.tile(np.arange(count), 2)) if residual else None
         )
-        shared = threads > 1 and not residual and count >= SHARED_FACTORS
-        self.crew = _PairCrew(self.pairs, threads) if shared else None
+        size = 1 if residual or count < SHARED_FACTORS else num_free_threads() if threads is None else threads
+        self.crew = _PairCrew(self.pairs, size) if size > 1 else None
 
     def sweep(self, count: int) -> FloatArray:
         """Update every message `count` times, or update the same number of messages, largest residual first."""
