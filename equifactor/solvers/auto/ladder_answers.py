@@ -42,8 +42,8 @@ _NEARLY_MIXED = 1.2
 _BY_CHANCE = 1.5
 # A predicted error of the network, which 10 % of the variables exceed, over its standard error if it is normal.
 _NINETY_PERCENT = 1.645
-# The factor on the errors of single-variable sampling that has not mixed: it misses modes. With 1, two standard errors
-# cover 89 % of marginals with couplings of 4 and not 95 % (`benchmarks.coverage`, tuning seeds).
+# The factor on the errors of single-variable sampling that has not mixed and is not stuck: it misses modes. With 1, two
+# standard errors cover 89 % of marginals with couplings of 4 and not 95 % (`benchmarks.coverage`, tuning seeds).
 _UNMIXED = 1.5
 # The error of ln Z of BP without a fixed point, over the product of the error of its marginals and `log_range`. By
 # `benchmarks.coverage`, tuning seeds.
@@ -129,7 +129,7 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     D = float(np.mean(gap**2))
     own = S  # The likely squared error, where stated ones are cautious.
     if sampled.solver.name == "gibbs":
-        own = S / _UNMIXED**2 if any(a.is_stuck for a in samplers) else _LIKELY * S
+        own = S if any(a.is_stuck for a in samplers) else _LIKELY * S
     Q, likely = squared_error_of(D, S), max(D - own, _LEAST_SHARE * D)
     if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
         Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
@@ -296,7 +296,7 @@ def _weights(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, float]
 
 def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer:
     """Return several samplers as one, each weighted by one over its squared error."""
-    unmixed = [a.solver.name == "gibbs" and _r_hat(a) > R_HAT_LIMIT for a in samplers]
+    unmixed = [a.solver.name == "gibbs" and STUCK >= _r_hat(a) > R_HAT_LIMIT for a in samplers]
     factors = np.where(unmixed, _UNMIXED, 1.0)
     errors = np.stack([f * _values(a.estimate.standard_errors) for f, a in zip(factors, samplers, strict=True)])
     values = np.stack([_values(a.estimate.marginals) for a in samplers])
