@@ -158,6 +158,6 @@ def test_tries_do_not_go_on_where_all_orders_are_alike() -> None:
 
 
 def test_a_component_without_an_order_does_not_exceed_an_infinite_limit() -> None:
-    structure = ising_grid(12, 12, seed=0).structure
-    found = best_order(structure, PlanningLimits(message=2.0**3, near=16.0))  # NaN would be a warning.
+    structure = ising_grid(30, 30, seed=0).structure
+    found = best_order(structure, PlanningLimits(message=64.0, near=16.0, work=4.5e5))  # NaN would be a warning.
     assert isinstance(found, NoOrder)
