@@ -40,10 +40,11 @@ def question(session: ModelSession, asked: Request) -> Answer:
 def _best(session: ModelSession, asked: Request) -> Answer:
     """Return the k best assignments, with the variables in which they differ."""
     k, apart = _count(asked, "k", 10, _MOST_BEST), _count(asked, "apart", 1, max(1, session.graph.num_vars))
-    graph = session.given(session.evidence_of(asked))
+    given = session.evidence_of(asked)
+    graph = session.given(given)
     found = k_best(graph, k, apart=apart, time_limit=MOST_SECONDS, seed=session.seed)
     shown = found.shown_variables(_COLUMNS)
-    p = found.probabilities
+    p = found.probabilities if session.plan_given(given).fits(PAGE_MEMORY) else None
     titles = ["rank", "log score", *([] if p is None else ["probability"]), *({"variable": i} for i in shown)]
     rows = [
         [n + 1, number(score), *([] if p is None else [float(p[n])]), *({"state": [i, int(x[i])]} for i in shown)]
@@ -62,7 +63,7 @@ def _best_sum(session: ModelSession, asked: Request) -> Answer:
     found = solve(session.given(given), Task.MMAP, query=chosen, time_limit=MOST_SECONDS, seed=session.seed)
     if not found.answered:
         raise SolveError(found.message or found.status.advice)
-    score, high = number(found.log_score), number(found.upper_bound)
+    score, high = number(getattr(found, "log_score", None)), number(found.upper_bound)
     value = f"The log of the sum is {score:.4f}" if isinstance(score, float) else "The sum is not known"
     proven = found.status in (Status.OPTIMAL, Status.EXACT)
     bound = "" if proven or not isinstance(high, float) else f", and at most {high:.4f} for any states"

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from page_client import HOSTILE, Client
 
 import equifactor as ef
-from equifactor import FactorGraph
+from equifactor import FactorGraph, Status
 from equifactor.page.model_session import ModelSession
 from equifactor.page.viewer import Page
+from equifactor.solvers.elimination.brute import BruteForce
+from equifactor.solving.estimate import Estimate
 
 Serve = Callable[[Page], Client]
 
@@ -74,6 +77,18 @@ def test_which_numbers_matter(client: Client, network: FactorGraph) -> None:
     assert [row[0] for row in reply["rows"]] == [row.name for row, _, _ in found]
     assert [row[-2:] for row in reply["rows"]] == [pytest.approx(ends) for _, *ends in found]
     assert reply["middle"] == pytest.approx(ef.solve(network, evidence={HOSTILE: 'wet "very"'}).marginals[0].max())
+
+
+def test_answers_without_a_value(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = FactorGraph([2, 2], [([0, 1], [[2.0, 1.0], [1.0, 3.0]])])
+    monkeypatch.setattr("equifactor.page.model_questions.PAGE_MEMORY", 0.0)
+    late = Estimate(status=Status.TIME_LIMIT, assignment=np.array([1, 0]))
+    monkeypatch.setattr(BruteForce, "run_one", lambda *_: late)
+    small = serve(ModelSession(graph))
+    assert "probability" not in ask(small, "best", k=2)["titles"]
+    reply = ask(small, "best-sum", query=[0])
+    assert reply["text"].startswith("The sum is not known")
+    assert reply["rows"] == [[{"variable": 0}, {"state": [0, 1]}]]
 
 
 def test_wrong_questions_are_refused(client: Client) -> None:
