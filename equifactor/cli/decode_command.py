@@ -45,7 +45,7 @@ def decode(
             metavar="SPEC",
             autocompletion=decoding_methods,
             help='A method such as min-sum, bp-osd or "relay(solutions=3)"; `equifactor solvers relay` lists its '
-            "settings. The default is relay, or sum-product for words.",
+            "settings. The default is pooled, or sum-product for words.",
         ),
     ] = None,
     output: Annotated[
@@ -142,7 +142,7 @@ def decode(
     from equifactor.decoding import Decoder
     from equifactor.decoding.code_sources import read_source
 
-    decoder = Decoder(read_source(code, prior, basis=basis), method=chosen or "relay")
+    decoder = Decoder(read_source(code, prior, basis=basis), method=chosen)
     if decoder.model.num_observables:
         outputs = {"flips": output} if corrections is None else {"flips": output, "corrections": corrections}
     elif corrections is None or output == "-":

@@ -160,7 +160,7 @@ def _count_shots(
     from equifactor.decoding.iteration_spread import counts_by_iterations
     from equifactor.decoding.post_selection import counts_by_gap
 
-    decoder = Decoder(model, method=asked.method or "relay")
+    decoder = Decoder(model, method=asked.method)
     found = decoder.logical_error_rate(
         span[1] - span[0], seed=asked.seed, first=span[0], time_limit=time_limit, progress=True
     )

@@ -65,7 +65,7 @@ class Decoder:
             its own, so that the method may take this place: `Decoder(model, "relay")`.
         observables: [L, E] matrix of zeros and ones, or None if only corrections are of interest.
         method: `relay`, `pooled`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or `optimal`, alone
-            or with settings, such as `relay(solutions=3)`.
+            or with settings, such as `relay(solutions=3)`. The default is `pooled`, or `relay` on a GPU.
         basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. `decoder.model.kept_detectors`
             are their numbers. Shots may hold all detectors of the circuit, or only these in ascending order.
         device: `cpu`, or `cuda` for an NVIDIA GPU.
@@ -102,7 +102,7 @@ class Decoder:
         for name in settings.keys() - {f.name for f in dataclasses.fields(OptimalDecoding)}:
             if near := did_you_mean(name, _ARGUMENTS):
                 raise OptionError(f"Decoder has no argument {name}; {near.rstrip()}")
-        self.method = decoding_method("relay" if method is None else method, settings)
+        self.method = decoding_method(default_method(device) if method is None else method, settings)
         if is_source(checks):
             if observables is not None:
                 raise OptionError("A model or a file has its own observables. Leave out the argument observables.")
@@ -127,7 +127,7 @@ class Decoder:
     def from_dem(
         cls,
         source: Any,
-        method: str | DecodingMethod = "relay",
+        method: str | DecodingMethod | None = None,
         *,
         basis: str | None = None,
         device: str = "cpu",
@@ -231,6 +231,11 @@ class Decoder:
         missed = wrong & ~(result.weight <= weight + _SAME * np.maximum(1.0, np.abs(weight)))
         missed |= wrong & ~result.converged
         return LogicalErrorRate(counted, int(wrong.sum()), result, wrong | result.undecided, int(missed.sum()))
+
+
+def default_method(device: str) -> str:
+    """Return the method of a decoder if none is named."""
+    return "pooled" if str(device) == "cpu" else "relay"
 
 
 def answered(

@@ -85,7 +85,7 @@ def test_arguments_of_from_dem_are_arguments_of_the_class() -> None:
 def test_a_misspelt_argument_is_named() -> None:
     with pytest.raises(OptionError, match=r"^Decoder has no argument prior; did you mean priors\?$"):
         Decoder([[1, 1]], prior=0.1)
-    with pytest.raises(OptionError, match="relay has no option 'solution'; did you mean solutions"):
+    with pytest.raises(OptionError, match="pooled has no option 'solution'; did you mean solutions"):
         Decoder([[1, 1]], 0.1, solution=1)
     with pytest.raises(ModelError, match=r"found bool \[1\]\. For one shot, pass \[shot\]\."):
         Decoder([[1, 1]], 0.1).decode(np.ones(1, bool))

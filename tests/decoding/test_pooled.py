@@ -196,6 +196,18 @@ def test_shots_set_aside_lower_the_rate(model: ErrorModel) -> None:
         _ = Decoder(model, "relay").logical_error_rate(10).post_selection
 
 
+def test_stated_failures_are_observed() -> None:
+    found = Decoder(depolarized(5, 0.04)).logical_error_rate(4000, seed=3)  # The default method states gaps.
+    stated, gap = found.result.failure, found.result.stated_gaps()
+    assert found.wrong is not None
+    inside = stated >= 0.1
+    assert 0.1 < found.wrong[inside].mean() < 0.6
+    assert found.wrong[~inside].mean() < 0.03
+    by_gap = np.argsort(gap)
+    assert (np.diff(stated[by_gap]) <= 1e-9).all()
+    np.testing.assert_allclose(stated[gap == 0.0], 0.5)
+
+
 def test_the_command_writes_curves_and_gaps(tmp_path: Path) -> None:
     run = CliRunner().invoke
     sample = ["decode", "bb72", "--prior", "0.06", "--sample", "200", "--method", "pooled"]
