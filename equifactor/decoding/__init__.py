@@ -21,6 +21,7 @@ lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py
 gpu_engine.py, gpu_kernels.py      the engine for GPUs, with gpu_lanes.py
 pool_kernels.py, plain_pools.py    solutions of a shot put together, cluster by cluster, and the gap
 linked_parts.py                    X and Z detectors together: errors as parts of two sides
+sliding_windows.py                 decoding of detectors that come round by round
 shot_priors.py                     probabilities of errors that differ from shot to shot
 iteration_spread.py                quantiles of iterations and times
 post_selection.py                  error rates if the least certain shots are set aside
@@ -52,6 +53,7 @@ from equifactor.decoding.learned_memory import MemoryNetwork
 from equifactor.decoding.memory_training import MemoryTraining, train_memories
 from equifactor.decoding.methods import METHODS, DecodingMethod
 from equifactor.decoding.post_selection import PostSelection
+from equifactor.decoding.sliding_windows import WindowDecoder
 from equifactor.decoding.surface import surface_code
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "MemoryTraining",
     "PostSelection",
     "ShotSampler",
+    "WindowDecoder",
     "WordDecoder",
     "WordErrors",
     "bicycle_code",
