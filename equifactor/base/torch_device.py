@@ -36,6 +36,13 @@ def torch_batch_size(device: str, on_cpu: float) -> float:
     return on_cpu if device == "cpu" else float("inf")
 
 
+def free_memory(device: str) -> float:
+    """Return the bytes that are free on a GPU, with those that torch holds and does not use."""
+    torch = needed("torch", "A GPU")
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return float(torch.cuda.mem_get_info(device)[0] + held)
+
+
 # The environment variable that switches Triton kernels off with 0. In the interpreter of Triton, 1 switches them on.
 SWITCH = "EQUIFACTOR_FUSED"
 

@@ -12,6 +12,7 @@ import numpy as np
 from equifactor.base.budget import ACCEPTED_OVERRUN, FLOAT_BYTES, Budget, Seconds, planning_work
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.base.torch_device import check_device, free_memory
 from equifactor.graph.repeated_graph import share_structure
 from equifactor.kernels.readiness import plain_is_better, uses_kernels
 from equifactor.solvers.elimination.eliminate import Best, Sums, maximise, sum_out
@@ -40,6 +41,9 @@ _MANY_EDGES = 100_000  # Edges from which planning takes so long that the time l
 _PLAN_SHARE = 0.5  # The share of `Seconds.PLAN_START`, which formulas need, that planning takes on chains.
 # Reference seconds of a plan for ln Z from which a smaller graph is tried, and in times of the pruning. Chosen by hand.
 _LONG, _PRUNING_SHARE = 0.3, 30.0
+# The share of the free memory of a GPU that a plan may use. Products of a cluster need four more tables of its size,
+# which is much beside the few messages of ln Z.
+_GPU_SHARE = {Task.MAR: 0.5, Task.PR: 0.2}
 _SMALL = 2.0**17  # A plan with fewer entries, 1 ms, is run in one call, without checks of the clock.
 
 
@@ -52,11 +56,23 @@ class Exact(GraphSolver):
     finds_zeros = True
     maximises_query = True
 
-    memory_limit: float = option(4.0, "GiB of tables", low=0.0)
+    memory_limit: float = option(4.0, "GiB of tables; on a GPU at least half of its free memory", low=0.0)
     tries: int = option(256, "most elimination orders to try", low=1)
 
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Plan neighbouring graphs of one structure once and run them as a batch; run others one by one."""
+        if context.device != "cpu" and task in _GPU_SHARE:
+            return self._with_memory_of(task, context)._run_all(graphs, task, context)
+        return self._run_all(graphs, task, context)
+
+    def _with_memory_of(self, task: Task, context: SolveContext) -> Exact:
+        """Return the solver with a limit that suits the memory of the GPU, if that is larger."""
+        check_device(context.device, "exact on a GPU")
+        free = _GPU_SHARE[task] * free_memory(context.device) / 2**30
+        # Plans count the bytes of float64.
+        return replace(self, memory_limit=max(self.memory_limit, free * (2.0 if context.dtype == "float32" else 1.0)))
+
+    def _run_all(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         answers: list[Estimate] = []
         for group in _groups(graphs):
             found = self._run_group(group, task, context)

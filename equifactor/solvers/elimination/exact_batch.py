@@ -113,7 +113,12 @@ def batch_sums(
         for n in range(0, len(graphs), size):
             if clock.stopped:
                 return
-            yield engine.sums(_tables(graphs[n : n + size], steps), device, dtype)
+            try:
+                yield engine.sums(_tables(graphs[n : n + size], steps), device, dtype, marginals)
+            except RuntimeError as error:
+                if type(error).__name__ != "OutOfMemoryError":  # a class of torch
+                    raise
+                raise MemoryError from None
         return
     if runs_together(steps, len(graphs)):
         together = BatchElimination(steps)

@@ -78,9 +78,14 @@ class TorchBatch:
         entries = self.steps.memory / 8.0 + _COPIES * 2.0**self.steps.log2_largest
         return max(1, int(memory_limit * 2**30 / (itemsize * entries)))
 
-    def sums(self, log_phi: FloatArray, device: str, dtype: str) -> tuple[FloatArray, FloatArray]:
-        """Return probabilities [n, x] and log_z [n] of the graphs with tables [n, t], computed on a device."""
+    def sums(
+        self, log_phi: FloatArray, device: str, dtype: str, marginals: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities [n, x] (zero without `marginals`) and log_z [n] of the graphs with tables [n, t]."""
         phi = torch.as_tensor(log_phi, dtype=getattr(torch, dtype)).to(device).T.contiguous()
+        if not marginals:
+            log_z = phi[self.constants].sum(0) + self._way_up(phi, None, keep=False)[2][0]
+            return np.zeros((len(log_phi), sum(self.card))), log_z.double().cpu().numpy()
         answer = self.run(phi)
         return answer.states.T.double().cpu().numpy(), answer.log_z.double().cpu().numpy()
 
@@ -122,14 +127,21 @@ class TorchBatch:
             states[self.order[n]] = choices[n].gather(0, row[None]).squeeze(0)
         return score, states
 
-    def _way_up(self, phi: Tensor, tangents: Tangents | None) -> tuple[list[Tensor], list[Tensor], tuple[Tensor, ...]]:
-        """Return all messages, their changes along the tangents, and the sums of both at the roots."""
+    def _way_up(
+        self, phi: Tensor, tangents: Tangents | None, keep: bool = True
+    ) -> tuple[list[Tensor], list[Tensor], tuple[Tensor, ...]]:
+        """Return all messages, their changes along the tangents, and the sums of both at the roots.
+
+        Unless `keep` is set, messages are emptied once they are read.
+        """
         messages: list[Tensor] = []
         changes: list[Tensor] = []
         total = change_of_total = phi.new_zeros(phi.shape[1])
         for n in range(len(self.order)):
             table = self._table(phi, n, messages)
             messages.append(logsumexp(table, -2))
+            for child in () if keep else self.children[n]:
+                messages[child] = phi.new_zeros(0)
             if tangents is not None:
                 given = (table - finite(messages[n]).unsqueeze(-2)).exp()  # P(x | separator, subtree)
                 changes.append((given * self._change(tangents, n, changes)).sum(-2))

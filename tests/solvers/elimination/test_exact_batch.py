@@ -7,11 +7,14 @@ import torch
 from equifactor import solve
 from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, SolveError
+from equifactor.base.status import Task
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import compile
+from equifactor.solvers.elimination import exact
 from equifactor.solvers.elimination import exact_batch as batch
 from equifactor.solvers.elimination.exact_batch import batch_sums, exact_marginals, plan_structure
 from equifactor.solvers.elimination.side_by_side import runs_together
+from equifactor.solving.solver import SolveContext
 
 
 def potentials(seed: int, zeros: float = 0.0):
@@ -64,6 +67,18 @@ def test_torch_equals_numba(zeros: float):
     p, log_z = TorchBatch(steps).sums(np.stack([g.log_phi for g in graphs]), "cpu", "float64")
     np.testing.assert_allclose(log_z, want_log_z, atol=1e-9)
     np.testing.assert_allclose(p, want_p, atol=1e-9)
+    p, log_z = TorchBatch(steps).sums(np.stack([g.log_phi for g in graphs]), "cpu", "float64", marginals=False)
+    np.testing.assert_allclose(log_z, want_log_z, atol=1e-9)
+    assert p.shape == want_p.shape
+
+
+def test_the_memory_of_a_gpu_is_used(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(exact, "check_device", lambda *_: None)
+    monkeypatch.setattr(exact, "free_memory", lambda _: 40.0 * 2**30)
+    for task, dtype, limit in (("MAR", "float64", 20.0), ("PR", "float64", 8.0), ("MAR", "float32", 40.0)):
+        context = SolveContext(device="cuda", dtype=dtype)
+        assert exact.Exact()._with_memory_of(Task(task), context).memory_limit == limit
+        assert exact.Exact(memory_limit=50.0)._with_memory_of(Task(task), context).memory_limit == 50.0
 
 
 @pytest.mark.cuda
