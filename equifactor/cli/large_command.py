@@ -94,34 +94,33 @@ def large(
     edges among processes, on one machine or several, start the command by torchrun:
     torchrun --nproc-per-node 2 -m equifactor large ...
     """
-    from equifactor.large.exchange import Exchange
+    from equifactor.large.exchange import Exchange, own_device
     from equifactor.large.large_files import check_output
     from equifactor.large.large_solve import solve
 
     check_output(output)
-    with Exchange(device) as exchange:
-        size: Any = bits
-        result = solve(
-            _file_or_trial(edges), [_table(text) for text in table], priors=_number_or_file(priors),
-            table_of_edge=table_of_edge, damping=damping, iterations=iterations, tolerance=tolerance, bits=size,
-            device=device, threads=threads, time_limit=time_limit, checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every, columns=names_in(columns), prior_columns=names_in(prior_columns),
-            progress=True,
-        )  # fmt: skip
-        if exchange.rank == 0:
-            result.save(output)
-            about = {
-                "status": str(result.status), "iterations": result.iterations,
-                "change": result.change if isfinite(result.change) else None,
-                "seconds": result.seconds, "edges": result.num_edges, "variables": len(result.log_odds),
-            }  # fmt: skip
-            if as_json:
-                print(json.dumps(about))
-            else:
-                say(
-                    f"{edges}: {result.num_edges:,} edges, {len(result.log_odds):,} variables: {result.status} after "
-                    f"{result.iterations} iterations in {result.seconds:.3g} s, last change {result.change:.2g}"
-                )
+    size: Any = bits
+    result = solve(
+        _file_or_trial(edges), [_table(text) for text in table], priors=_number_or_file(priors),
+        table_of_edge=table_of_edge, damping=damping, iterations=iterations, tolerance=tolerance, bits=size,
+        device=device, threads=threads, time_limit=time_limit, checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every, columns=names_in(columns), prior_columns=names_in(prior_columns),
+        progress=True,
+    )  # fmt: skip
+    if Exchange(own_device(device)).rank == 0:
+        result.save(output)
+        about = {
+            "status": str(result.status), "iterations": result.iterations,
+            "change": result.change if isfinite(result.change) else None,
+            "seconds": result.seconds, "edges": result.num_edges, "variables": len(result.log_odds),
+        }  # fmt: skip
+        if as_json:
+            print(json.dumps(about))
+        else:
+            say(
+                f"{edges}: {result.num_edges:,} edges, {len(result.log_odds):,} variables: {result.status} after "
+                f"{result.iterations} iterations in {result.seconds:.3g} s, last change {result.change:.2g}"
+            )
     if result.status == "interrupted":
         raise typer.Exit(Exit.INTERRUPTED)
     if strict and not result.status.solved:

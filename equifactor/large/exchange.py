@@ -5,6 +5,7 @@ Edges are divided among the processes. Every process knows all variables, and me
 
 from __future__ import annotations
 
+import atexit
 import os
 from typing import Any
 
@@ -17,7 +18,8 @@ from equifactor.base.optional_packages import needed
 class Exchange:
     """The processes of one run, by the environment variables of `torchrun`.
 
-    Use it as a context: leaving it ends the connection.
+    The first one connects the processes. They stay connected until they end: to connect the same processes again right
+    after they were disconnected fails.
 
     Attributes:
         rank: the number of this process; process 0 reports progress and writes files.
@@ -26,20 +28,16 @@ class Exchange:
 
     def __init__(self, device: str) -> None:
         self.rank, self.size = _from_environment("RANK", 0), _from_environment("WORLD_SIZE", 1)
-        self._own = False
         if self.size > 1:
             torch = needed("torch", "Running in several processes")
             self._dist: Any = needed("torch.distributed", "Running in several processes")
             self._torch, self._device = torch, device
             if not self._dist.is_initialized():
                 self._dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-                self._own = True
+                atexit.register(self._disconnect)
 
-    def __enter__(self) -> Exchange:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._own:
+    def _disconnect(self) -> None:
+        if self._dist.is_initialized():
             self._dist.destroy_process_group()
 
     def add_up(self, sums: Any) -> None:

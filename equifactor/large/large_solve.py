@@ -131,7 +131,8 @@ def solve(
         from equifactor.base.torch_device import check_device
 
         check_device(device, "A large model on a GPU")
-    with Exchange(device) as exchange, clock.govern():
+    exchange = Exchange(device)
+    with clock.govern():
         scale = MessageScale.of(tables, bits)
         part, start, num_edges = read_edges(edges, table_of_edge, columns, (exchange.rank, exchange.size), clock)
         given, numbers = read_priors(priors, prior_columns)

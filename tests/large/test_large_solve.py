@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -147,24 +148,20 @@ def test_two_processes_find_the_same_bits(tmp_path: Path) -> None:
     expected = ef.large.solve(edges, TABLES[0], priors=given["priors"], **settings, iterations=8)
     np.save(tmp_path / "edges.npy", edges)
     np.save(tmp_path / "priors.npy", given["priors"])
-    command = [
-        sys.executable,
-        "-m",
-        "equifactor",
-        "large",
-        "edges.npy",
-        "--table",
-        "0.6 0.4 0.3 0.7",
-        "--iterations",
-        "4",
-    ]
-    options = ["--priors", "priors.npy", "--damping", "0.3", "--tolerance", "0", "--checkpoint", "state"]
-    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29541", "OMP_NUM_THREADS": "1"}
+    # Two runs in each process: the second one uses the connection of the first.
+    program = """
+import equifactor as ef
+from equifactor.cli import main
+ef.large.solve("edges.npy", [[0.6, 0.4], [0.3, 0.7]], iterations=1)
+arguments = "--iterations 4 --priors priors.npy --damping 0.3 --tolerance 0 --checkpoint state -o beliefs.npy".split()
+raise SystemExit(main(["large", "edges.npy", "--table", "0.6 0.4 0.3 0.7", *arguments]))
+"""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     running = [
         subprocess.Popen(
-            [*command, *options, "-o", "beliefs.npy"],
-            cwd=tmp_path,
-            env={**os.environ, **variables, "RANK": str(rank)},
+            [sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, **variables, "RANK": str(rank)}
         )
         for rank in (0, 1)
     ]
