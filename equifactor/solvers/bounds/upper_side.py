@@ -38,6 +38,8 @@ _LEAST_TRIAL = 8
 _LEAST_START = 2, 0.5
 # Reference seconds for an edge, to compile a model and compute a first bound of `trw`: a chain of 10^6 variables.
 _TREE_START = 1e-6
+# Reference seconds for a table entry, in the same: tables of 32 million entries.
+_TREE_ENTRY = 6e-8
 _SCOPES = 4e-7  # Reference seconds for an edge, to bring scopes into an order: formulas of 656,000 clauses.
 _USUAL_FORESTS = 16  # Forests that `trw` draws at least. The bound of dense graphs needs more, and takes longer.
 _PART = 10  # Iterations between two turns of the lower bound. Halved or doubled: gap within 15 %.
@@ -139,7 +141,7 @@ class UpperSide:
         """Return the reference seconds of a first bound of `trw`, whose forests must hold every factor."""
         s = self._structure
         forests = int((s.arity - 1).clip(min=0).sum()) / max(1, s.num_vars - 1)
-        return _TREE_START * s.num_edges * max(1.0, forests / _USUAL_FORESTS)
+        return _TREE_START * s.num_edges * max(1.0, forests / _USUAL_FORESTS) + _TREE_ENTRY * s.num_entries
 
     def _trial(self, clock: Clock) -> Generator[Step[float], float | Refusal, list[_Run]]:
         """Return a run along each order, the best first."""

@@ -118,6 +118,8 @@ def prove(
         return zero_by_exclusion(graph)
     if not shrunk.graph.num_vars:
         return shrunk.optimum()
+    if context.clock.stopped:
+        return Estimate(status=context.clock.status or Status.TIME_LIMIT)
     branching = _branching(shrunk.graph, gap, context.clock)
     best = _first_assignment(shrunk.graph, branching, sweeps, context)
     if best is None:
@@ -147,8 +149,10 @@ def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, con
             left = bound - graph.log_score(best)
             if branching.stall.stalled(left) or left <= branching.gap * abs(bound):
                 break
+    if context.clock.stopped:
+        return best
     local = LocalSearch(MoveModel(branching.ascent.flat), best, context.seed)
-    for _ in range(0 if context.clock.stopped else START_PHASES):
+    for _ in range(START_PHASES):
         local.step()
     return local.best
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import compile
 from equifactor.solvers.duals.ascent import VariableAscent
+from equifactor.solvers.elimination.shrink import shrink
+from equifactor.solvers.search import branch as solver
 from equifactor.solvers.search import branch_and_bound as branch
 from equifactor.solvers.search.branch import prove
 from equifactor.solvers.search.branch_and_bound import BranchAndBound
@@ -194,3 +198,15 @@ def test_short_turns_end_with_the_same_optimum() -> None:
     while not search.finished:
         search.work(1e-4)
     assert search.score == pytest.approx(solve(graph, "MAP", "brute").log_score, abs=1e-6)
+
+
+def test_nothing_is_built_after_the_deadline(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*args: Any) -> Any:
+        driven_time.seconds += 2.0
+        return shrink(*args)
+
+    monkeypatch.setattr(solver, "shrink", slow)
+    monkeypatch.setattr(solver, "_branching", None)
+    found = prove(ising_grid(6, 6, seed=0), SolveContext(clock=Clock(1.0)))
+    assert found.status is Status.TIME_LIMIT
+    assert found.assignment is None
