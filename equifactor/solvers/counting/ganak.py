@@ -22,29 +22,38 @@ from equifactor.solving.registry import register
 from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
+    from equifactor.base.typing import FloatArray
     from equifactor.graph import FactorGraph
     from equifactor.solvers.counting.formula import WeightedFormula
 
-# The counter cannot be stopped, so it runs in a process of its own. Counts may be far outside the range of float64.
+# The counter cannot be stopped, so it runs in a process of its own. It counts with a wide range of exponents, but
+# returns float64: a count that is too small comes back as 0. Then variables that must be true and have large weights
+# scale the count, until the least positive one would show.
 _PROGRAM = """
 import json, math, sys
-from decimal import Decimal
-from fractions import Fraction
 import pyganak
 data = json.load(sys.stdin)
-counter = pyganak.WeightedCounter()
-counter.new_vars(data["variables"])
-counter.add_clauses(data["clauses"])
-for literal, weight in data["weights"]:
-    counter.set_lit_weight(literal, weight)
-count = counter.count()
-if isinstance(count, (int, Fraction)):
-    exact = Fraction(count)
-    log = math.log(exact.numerator) - math.log(exact.denominator) if exact > 0 else None
+STEP = 900
+for scales in range(2 + int(data["least_bits"] / STEP)):
+    counter = pyganak.WeightedCounter()
+    first = data["variables"] + 1
+    counter.new_vars(data["variables"] + scales)
+    counter.add_clauses(data["clauses"] + [[first + k] for k in range(scales)])
+    for literal, weight in data["weights"] + [[first + k, 2.0 ** STEP] for k in range(scales)]:
+        counter.set_lit_weight(literal, weight)
+    count = float(counter.count())
+    if count > 2.0 ** -STEP:
+        print(json.dumps(math.log(count) - scales * STEP * math.log(2.0)))
+        break
+    if not scales:
+        plain = pyganak.Counter()
+        plain.new_vars(data["variables"])
+        plain.add_clauses(data["clauses"])
+        if not plain.count():
+            print("null")
+            break
 else:
-    number = Decimal(str(count))
-    log = float(number.ln()) if number > 0 else None
-print(json.dumps(log))
+    print("null")
 """
 
 
@@ -86,7 +95,7 @@ class Ganak(GraphSolver):
             return Estimate(status=Status.TOO_LARGE, message="As a formula the model would have millions of clauses.")
         if frozenset() in formula.clauses:
             return zero_by_exclusion(graph)
-        norm = np.logaddexp(formula.log_weights[::2], formula.log_weights[1::2])
+        norm = _norms(formula)
         try:
             ran = subprocess.run(
                 [sys.executable, "-c", _PROGRAM], input=_problem(formula, norm), capture_output=True, text=True,
@@ -104,15 +113,26 @@ class Ganak(GraphSolver):
         return Estimate(status=Status.EXACT, log_z=log_z, lower_bound=log_z, upper_bound=log_z)
 
 
-def _problem(formula: WeightedFormula, norm: np.ndarray) -> str:
-    """Return the formula as JSON, in literals of DIMACS, with weights of both literals of a variable that sum to 1."""
+def _norms(formula: WeightedFormula) -> FloatArray:
+    """Return [n] the logs by which weights are divided: of their sum, or of the only possible one of a unit clause."""
+    norm = np.logaddexp(formula.log_weights[::2], formula.log_weights[1::2])
+    units = np.array([next(iter(clause)) for clause in formula.clauses if len(clause) == 1], np.int64)
+    given = formula.log_weights[units]
+    norm[units[given > -np.inf] >> 1] = given[given > -np.inf]
+    return norm
+
+
+def _problem(formula: WeightedFormula, norm: FloatArray) -> str:
+    """Return the formula as JSON, in literals of DIMACS, with scaled weights."""
 
     def literal(x: int) -> int:
         return -(x >> 1) - 1 if x & 1 else (x >> 1) + 1
 
-    weights = np.exp(formula.log_weights - np.repeat(norm, 2)).tolist()
+    log_weights = formula.log_weights - np.repeat(norm, 2)
+    least = np.where(np.isneginf(log_weights), 0.0, log_weights).reshape(-1, 2).min(axis=1).sum()
     return json.dumps({
         "variables": formula.num_vars,
         "clauses": [sorted(map(literal, clause)) for clause in formula.clauses],
-        "weights": [[literal(x), weight] for x, weight in enumerate(weights)],
+        "weights": [[literal(x), weight] for x, weight in enumerate(np.exp(log_weights).tolist())],
+        "least_bits": float(-least / math.log(2.0)),
     })  # fmt: skip

@@ -10,6 +10,7 @@ from equifactor import Clause, FactorGraph, OptionError, Status
 from equifactor.solvers.counting import ganak
 
 COUNTER = """
+from fractions import Fraction
 from itertools import product
 class WeightedCounter:
     def __init__(self):
@@ -21,15 +22,17 @@ class WeightedCounter:
     def set_lit_weight(self, literal, weight):
         self.weights[literal] = weight
     def count(self):
-        total = 0.0
+        total = Fraction(0)
         for signs in product((-1, 1), repeat=self.count_vars):
             true = {sign * (v + 1) for v, sign in enumerate(signs)}
             if all(true & set(clause) for clause in self.clauses):
-                product_of_weights = 1.0
+                product_of_weights = Fraction(1)
                 for x in true:
-                    product_of_weights *= self.weights[x]
+                    product_of_weights *= Fraction(self.weights.get(x, 1.0))
                 total += product_of_weights
-        return total
+        return float(total)
+class Counter(WeightedCounter):
+    pass
 """
 
 
@@ -48,6 +51,15 @@ def test_ln_z_is_that_of_the_formula(counter) -> None:
     differ = 1.0 - np.eye(2)
     odd = FactorGraph([2] * 3, [([0, 1], differ), ([1, 2], differ), ([2, 0], differ)])
     assert ef.solve(odd, "PR", "ganak").status is Status.ZERO_PROBABILITY
+
+
+def test_counts_below_the_range_of_numbers_are_no_proof(counter) -> None:
+    unary = [([i], [1.0, 1e-200]) for i in range(4)]
+    pairs = [([i, i + 1], np.eye(2)) for i in range(3)]
+    graph = FactorGraph([2] * 4, [*unary, *pairs, ([0, 1], Clause([True, True]))])  # only 1, 1, 1, 1 is possible
+    got = ef.solve(graph, "PR", "ganak")
+    assert got.status is Status.EXACT
+    assert got.log_z == pytest.approx(-800 * np.log(10))
 
 
 def test_a_counter_that_does_not_end_or_fails(counter, tmp_path: Path) -> None:
