@@ -171,8 +171,8 @@ class BpOsdDecoding(DecodingMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimalDecoding(RelayDecoding):
-    """The likeliest errors, proven if time allows: relay and ordered statistics first, then branch and bound."""
+class OptimalDecoding(PooledDecoding):
+    """The likeliest errors, proven if time allows: pooled and ordered statistics first, then branch and bound."""
 
     name = "optimal"
     link: bool = option(
@@ -181,7 +181,8 @@ class OptimalDecoding(RelayDecoding):
     schedule: Schedule = option(
         "serial", "all checks at once (parallel), or one after the other (serial), which needs fewer iterations"
     )
-    solutions: int = option(10, "legs that must meet the syndrome before the lightest of them is taken", low=1)
+    solutions: int = option(20, "largest number of legs that meet the syndrome, whose errors are put together", low=1)
+    patience: int = option(60, "legs in a row that may bring no lighter errors before the shot is done", low=1)
     osd: Osd = option(
         "cs", "ordered statistics for shots that have not converged: none, 0, or cs (single bits and pairs)"
     )

@@ -36,7 +36,7 @@ _BELOW_STEP = 1.0 - 1e-6  # A gap below this share of a step is smaller than a s
 
 
 class OptimalEngine:
-    """An engine that decodes by relay and ordered statistics, and then proves or improves each shot by a MAP solver.
+    """An engine that decodes by pooled and ordered statistics, and then proves or improves each shot by a MAP solver.
 
     A shot is a model with one factor for each bit and one parity for each check. Its MAP assignment is the likeliest
     set of merged errors, not the likeliest value of an observable. If all errors are equally likely, a bound that
@@ -165,8 +165,12 @@ class OptimalEngine:
 
     def _keep(self, store: ShotStore, shot: int, errors: np.ndarray, weight: float) -> None:
         p = self.problem
+        before, less = store.flips[shot].copy(), store.weight[shot] - weight
+        was_found = store.converged[shot]
         store.converged[shot], store.weight[shot] = True, weight
         for n, (begin, end) in enumerate(zip(p.observable_ptr[:-1], p.observable_ptr[1:], strict=True)):
             store.flips[shot, n] = errors[p.observable_bits[begin:end]].sum() % 2
+        if was_found and len(store.gap):  # The errors of the first decoder may be those with other flips.
+            store.gap[shot] = less + (store.gap[shot] if (before == store.flips[shot]).all() else 0.0)
         if len(store.correction):
             store.correction[shot] = np.packbits(errors.astype(np.uint8), bitorder="little")

@@ -21,13 +21,20 @@ def test_it_finds_what_enumeration_finds() -> None:
     weights, shots_of = errors @ np.log((1 - p) / p), (errors @ H.T) % 2
     shots = np.unique(shots_of, axis=0)[::3]
     best = [weights[(shots_of == s).all(axis=1)].min() for s in shots]
-    result = Decoder(H, p, method="optimal").decode(shots, corrections=True)
+    L = rng.integers(2, size=(2, H.shape[1]))
+    result = Decoder(H, p, L, method="optimal").decode(shots, corrections=True)
     assert result.proven is not None
     assert result.proven.all()
     np.testing.assert_allclose(result.weight, best, rtol=1e-4, atol=1e-4)
     assert result.corrections is not None
     assert ((result.corrections @ H.T) % 2 == shots).all()
     assert "100.00% proven" in repr(result)
+    assert result.gap is not None
+    flips_of = errors @ L.T % 2
+    for n, shot in enumerate(shots):  # The gap is that of errors that were found, so that it may be too large.
+        same = (shots_of == shot).all(axis=1)
+        other = weights[same & (flips_of != result.flips[n]).any(axis=1)].min()
+        assert result.gap[n] > other - best[n] - 1e-3
 
 
 def test_the_bicycle_codes() -> None:
