@@ -52,6 +52,7 @@ _ENDING = (
     "meanfield",
     *LEARNED,
 )  # Solvers whose answer does not depend on the limit if they end.
+_TABLE = 0.01, 0.03, 0.1, 0.3, 1.0, 3.0  # Limits of the table in docs/front.md.
 Row = dict[str, Any]
 
 
@@ -219,6 +220,24 @@ def report(rows: list[Row]) -> None:
             print(f"  {f'auto over the best, {half} places':36}" + " ".join(f"{r:9.2g}" for r in ratio))
 
 
+def print_table(rows: list[Row]) -> None:
+    """Print the Markdown table of docs/front.md: the error of `auto` over the best one, at even and at odd places."""
+    print("| family |" + "".join(f" {limit:g} s |" for limit in _TABLE) + " learned |")
+    print("|---|" + "---|" * (len(_TABLE) + 1))
+    for name in (name for name in FAMILIES if any(r["family"] == name for r in rows)):
+        own = [r for r in rows if r["family"] == name]
+        cells: list[list[str]] = [[] for _ in _TABLE]
+        for odd in range(2):
+            graphs = list(dict.fromkeys(r["graph"] for r in own if r["place"] % 2 == odd))
+            for cell, ratio in zip(cells, ratios(curves(own, graphs, _TABLE))[0].tolist(), strict=True):
+                cell.append("over 1000" if ratio >= 1000.0 else f"{ratio:.{0 if ratio >= 10.0 else 1}f}")
+        limits = sorted({r["limit"] for r in own if r["limit"] <= _TABLE[-1]})
+        best = ratios(curves(own, list(dict.fromkeys(r["graph"] for r in own)), limits))[1]
+        span = [x for x, solver in zip(limits, best, strict=True) if solver.startswith(LEARNED)]
+        said = f"{min(span):g} to {max(span):g} s" if span else "-"
+        print(f"| {name} | {' | '.join(', '.join(cell) for cell in cells)} | {said} |")
+
+
 def draw(rows: list[Row], folder: Path) -> None:
     """Draw one picture for each family: the solvers that are within 1.2 times the front somewhere, and `auto`."""
     for name in dict.fromkeys(r["family"] for r in rows):
@@ -269,6 +288,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="processes that measure (default: 1)")
     parser.add_argument("--first", type=float, default=0.003, help="the first limit in seconds (default: 0.003)")
     parser.add_argument("--last", type=float, default=20.0, help="the last limit in seconds (default: 20)")
+    parser.add_argument("--table", action="store_true", help="print the table of docs/front.md")
     parser.add_argument("--draw", type=Path, help="draw a picture of each family into this folder")
     kept = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "equifactor" / "front"
     parser.add_argument("--cache", type=Path, default=kept, help=f"the folder of true answers (default: {kept})")
@@ -281,6 +301,8 @@ def main() -> None:
             done.result()
     rows = [row for row in read_rows(args.rows) if row["family"] in names]
     report(rows)
+    if args.table:
+        print_table(rows)
     if args.draw:
         draw(rows, args.draw)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._front_families import limits_from, regular
-from benchmarks.front import curves, ratios
+from benchmarks.front import curves, print_table, ratios
 
 
 def _row(solver: str, limit: float, error: float, seconds: float) -> dict[str, Any]:
@@ -29,3 +29,15 @@ def test_limits_and_regular_graphs() -> None:
     assert limits_from(0.003, 20.0) == [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 20.0]
     graph = regular(0, 20, 3, 1.0)
     assert graph.num_factors == 20 + 30
+
+
+def test_the_table_has_even_and_odd_places(capsys) -> None:
+    rows = []
+    for place in range(2):
+        for solver, error in (("bp", 0.1), ("auto", 0.2 * (place + 1))):
+            rows.append(_row(solver, 0.01, error, 0.001) | {"family": "DBN", "graph": str(place), "place": place})
+    print_table(rows)
+    head, _, row = capsys.readouterr().out.splitlines()
+    assert head.startswith("| family | 0.01 s | 0.03 s |")
+    assert row.startswith("| DBN | 2.0, 4.0 | 2.0, 4.0 |")
+    assert row.endswith("| - |")

@@ -70,7 +70,8 @@ def within_trust(
     except NotCompiledError:
         return found
     together = [(n, [*(run[k] for run in runs), own[n]]) for k, n in enumerate(chosen)]
-    together = [(n, every) for n, every in together if all(e.marginals is not None for e in every)]
+    # The trust was fitted on whole runs: with runs that were cut short the mean can be worse than every one of them.
+    together = [(n, every) for n, every in together if all(_is_whole(e) for e in every)]
     if not together or context.clock.late > 0.0:
         return found
     answers = _judged([graphs[n] for n, _ in together], [every for _, every in together])
@@ -90,6 +91,10 @@ def _settled(
         for n, estimate in zip(rest, solver.run([graphs[n] for n in rest], task, context), strict=True):
             found[n] = estimate
     return found
+
+
+def _is_whole(run: Estimate) -> bool:
+    return run.marginals is not None and run.status not in (Status.TIME_LIMIT, Status.INTERRUPTED)
 
 
 def _judged(graphs: list[FactorGraph], runs: list[list[Estimate]]) -> list[Estimate]:

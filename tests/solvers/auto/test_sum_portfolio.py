@@ -132,11 +132,11 @@ def test_a_network_gets_more_of_a_short_time() -> None:
     assert sum_portfolio.seconds_for_first(large, Task.PR, context, 0.03) == pytest.approx(0.009)
 
 
-@pytest.mark.parametrize(("settled", "chosen"), [(True, "regions"), (False, "fe-net and bp and regions")])
+@pytest.mark.parametrize(("settled", "chosen"), [(True, "regions"), (False, "fe-net and regions")])
 def test_regions_are_preferred_where_bp_settles(settled: bool, chosen: str) -> None:
     from equifactor.solving.registry import parse_solver
 
-    status = Status.CONVERGED if settled else Status.ITERATION_LIMIT
+    status = Status.CONVERGED if settled else Status.ITERATION_LIMIT  # The network has made all its steps.
     found = {name: solve(WEAK, "MAR", f"bp(iterations={n})").marginals for n, name in enumerate(METHODS, start=1)}
     answers = [
         LadderAnswer(parse_solver(name), Estimate(status=status, marginals=marginals), 0.1)
@@ -147,7 +147,7 @@ def test_regions_are_preferred_where_bp_settles(settled: bool, chosen: str) -> N
     assert estimate.marginals is not None
     assert estimate.marginal_errors is None
     assert "not known" in said
-    mean = np.mean([marginals.values for marginals in found.values()], axis=0)  # The network has no errors.
+    mean = 0.5 * (found["fe-net"].values + found["regions"].values)
     np.testing.assert_allclose(estimate.marginals.values, found["regions"].values if settled else mean)
     ptr, share = WEAK.structure.state_ptr, 1.0 if settled else 0.5
     predicted = replace(answers[1].estimate, marginal_errors=Marginals(np.full(72, 0.01), ptr))

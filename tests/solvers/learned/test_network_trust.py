@@ -18,6 +18,7 @@ from equifactor.solvers.learned.native import native_loops
 from equifactor.solvers.learned.network_trust import RUNS
 from equifactor.solvers.learned.trust_features import excess_edges, features
 from equifactor.solvers.learned.trust_model import ERROR_START, TrustModel, load_trust
+from equifactor.solving.estimate import Estimate
 from equifactor.solving.solver import SolveContext
 from experiments.trust_graphs import draw
 
@@ -169,3 +170,17 @@ def test_without_kernels_estimates_stay_as_they_are(monkeypatch: pytest.MonkeyPa
     context = SolveContext(clock=Clock(None))
     assert network_trust.within_trust(own, never, never, [GRID], Task.MAR, context) == own  # type: ignore[arg-type]
     assert own[0].status is not Status.EXACT
+
+
+def test_runs_that_are_cut_short_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = FENetSolver(alone=True).run([GRID], Task.MAR, SolveContext(clock=Clock(None)))
+
+    class CutShort:
+        damping, iterations = 0.5, 200
+
+        def run(self, graphs: list[FactorGraph], *_: object) -> list[object]:
+            return [Estimate(status=Status.TIME_LIMIT, marginals=own[0].marginals) for _ in graphs]
+
+    monkeypatch.setattr(network_trust, "replace", lambda given, **_: given)
+    short, context = CutShort(), SolveContext(clock=Clock(None))
+    assert network_trust.within_trust(own, short, short, [GRID], Task.MAR, context) == own  # type: ignore[arg-type]
