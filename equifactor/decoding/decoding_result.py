@@ -46,8 +46,9 @@ class DecodingResult:
         seconds: the duration of decoding, without the time that loading compiled code takes.
         method: the text form of the method.
         gap: [N] the difference between the weight of the lightest errors found that flip other observables and the
-            weight of the errors found: the log ratio of their probabilities. It is infinite if no such errors were
-            found, and 0 if the errors found do not explain the shot. None if the method does not state it.
+            weight of the errors found: the log ratio of their probabilities. It is less if few legs met the syndrome,
+            infinite if no such errors were found, and 0 if the errors found do not explain the shot. None if the method
+            does not state it.
     """
 
     flips: BoolArray
@@ -102,8 +103,7 @@ class DecodingResult:
     def failure(self) -> FloatArray:
         """[N] the estimated probability that the flips of each shot are wrong, from its gap.
 
-        The formula was fitted to shots of a surface code, a colour code and a bicycle code. It is too low on colour
-        codes if the gap is large: see docs/decoding.md.
+        The formula was fitted to shots of a surface code, a colour code and a bicycle code: see docs/decoding.md.
         """
         gap = self.stated_gaps()
         near = _TAIL * np.exp(-gap / _REACH) + (1.0 - 2.0 * _TAIL) / (1.0 + np.exp(np.minimum(_SLOPE * gap, 700.0)))

@@ -389,7 +389,7 @@ def _give(checks, state, answers, progress, lane):
     answers.iterations[shot] = counter[TOTAL, lane]
     answers.weight[shot] = state.best_weight[lane]
     if len(answers.gap):
-        answers.gap[shot] = gap_of(state, lane)
+        answers.gap[shot] = gap_of(state, lane, counter[SOLUTIONS, lane], counter[LEG, lane])
     if counter[SOLUTIONS, lane] == 0 and len(answers.failed_shot):
         posterior = state.posterior[progress[SIDE]]
         answers.failed_shot[progress[FAILED]] = shot

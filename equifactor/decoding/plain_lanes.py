@@ -256,7 +256,8 @@ class ShotLanes:
         if len(over):
             for n in over if self.pools is not None else ():
                 best, ratio = self.best[self.code.place, n], self.ratio[self.code.place, n]
-                self.store.gap[self.shot[n]] = self.pools.gap(int(self.shot[n]), best, ratio)  # type: ignore[union-attr]
+                shot, legs = int(self.shot[n]), (int(self.solutions[n]), int(self.leg[n]))
+                self.store.gap[shot] = self.pools.gap(shot, best, ratio, *legs)  # type: ignore[union-attr]
             self._answer(
                 self.shot[over], self.best[:, over], self.best_weight[over], self.total[over], self.solutions[over] > 0
             )

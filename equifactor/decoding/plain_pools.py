@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.problem import DecodingProblem
 
 # As in `pool_kernels`, which cannot be imported without Numba.
-KEPT, LONGEST, _LESS = 8, 192, -1e-6
+KEPT, LONGEST, SURE, _LESS = 8, 192, 16.0, -1e-6
 
 
 class SolutionPools:
@@ -55,10 +55,14 @@ class SolutionPools:
                     break
         return improved, added
 
-    def gap(self, shot: int, best: BoolArray, ratio: NDArray[np.float32]) -> float:
-        """Return the smallest change of weight by a kept cluster, and forget the clusters of the shot."""
+    def gap(self, shot: int, best: BoolArray, ratio: NDArray[np.float32], solutions: int, legs: int) -> float:
+        """Return the smallest change of weight by a kept cluster, and forget the clusters of the shot.
+
+        It is less if few legs met the syndrome.
+        """
         changes = [_change(best, ratio, cluster) for cluster in self.kept.pop(shot, [])]
-        return max(0.0, min(changes, default=np.inf))
+        most = np.inf if 2 * solutions > legs else SURE * solutions / (legs + 1)
+        return max(0.0, min([most, *changes]))
 
     def _clusters(self, changed: IntArray) -> list[IntArray]:
         """Return the clusters of some bits, in the order of their first bits."""

@@ -15,6 +15,7 @@ from equifactor.kernels.jit import fast_kernel
 
 KEPT = 8  # The number of clusters that are kept for a shot. Chosen by hand.
 LONGEST = 192  # The largest number of bits of a cluster that is kept. Chosen by hand.
+SURE = 16.0  # The gap of a shot is at most this times the share of legs that met the syndrome, if it is below 1/2.
 _LESS = -1e-6  # A change of weight below this one is not due to rounding.
 _NONE = np.uint64(0)
 
@@ -151,9 +152,12 @@ def _swap_kept(state, lane):
 
 
 @fast_kernel
-def gap_of(state, lane):
-    """Return the smallest change of weight by a kept cluster; infinite without one. All of them flip observables."""
-    gap = np.inf
+def gap_of(state, lane, solutions, legs):
+    """Return the smallest change of weight by a kept cluster, or less if few legs met the syndrome.
+
+    All kept clusters flip observables. Where most legs fail, other solutions exist that were not found.
+    """
+    gap = np.inf if 2 * solutions > legs else SURE * solutions / (legs + 1)
     for k in range(KEPT):
         if state.kept_size[lane, k]:
             gap = min(gap, _change_of(state, lane, k))
