@@ -155,4 +155,4 @@ def test_lowered_is_the_table(kind: str, semiring: str) -> None:
 
 def test_every_kind_is_drawn(kind: str) -> None:
     drawn = {kind_name(int(rows_of(np.random.default_rng(0), name).kind[0])) for name in KINDS}
-    assert drawn == {kind_name(number) for number in range(1, len(REGISTERED))}
+    assert drawn == {kind_name(n) for n in range(1, len(REGISTERED)) if kind_class(n).has_kernels}
