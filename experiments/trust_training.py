@@ -167,7 +167,7 @@ class TrustSample:
                 min(1.0, count[f] / _FULL_FAMILY) / (count[f] * each[g])
                 for f, g in zip(self.families, self.graph, strict=True)
             ]
-        )  # Families have equal weights, but for small ones.
+        )  # Families have equal weights, except small ones.
 
     def loss(self, network: TrustNetwork, chosen: IntArray) -> Tensor:
         """Return the loss of some variables."""

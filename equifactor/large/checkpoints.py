@@ -59,7 +59,7 @@ class Checkpoints:
             raise FormatError(f"{self.folder}: cannot write the checkpoint: {reason(error)}.") from None
 
     def read(self, engine: Any, num_edges: int) -> int:
-        """Set the state of an engine to the last checkpoint; return its iteration, or 0 if there is none."""
+        """Set the state of an engine to the last checkpoint; return its iteration, or 0 without a checkpoint."""
         try:
             state = json.loads((self.folder / "state.json").read_text(encoding="utf-8"))
             iteration, model = int(state["iteration"]), state["model"]

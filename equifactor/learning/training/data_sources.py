@@ -102,7 +102,7 @@ def _from_text(text: str, seed: int) -> Source:
 
 
 def exists(path: Path) -> bool:
-    """Return whether there is such a file or folder; a name that no file can have is False."""
+    """Return whether a file or folder exists; a name that no file can have is False."""
     try:
         return path.exists()
     except (OSError, ValueError):  # a name that is too long, or has a zero byte

@@ -2,7 +2,7 @@
 
 A value of the program is the ratio of the sum below a node to the same sum without evidence: it lies between 0 and 1.
 Value 0 is the constant 1, the leaves follow, then the nodes. Every node is a sum of terms, and a term is a coefficient
-times two values. The derivatives of the root by the values are such sums too, of derivatives times values.
+times two values. So is the derivative of the root by a value: a sum of derivatives times values.
 """
 
 from __future__ import annotations
