@@ -28,6 +28,8 @@ def repeated(tables: Tables, states: States | None, plates: Plates) -> tuple[dic
         states: the same for states.
         plates: the members of each plate, or their number.
     """
+    if not isinstance(plates, Mapping):
+        raise ModelError(f"plates= must be a mapping from plate to its members, found {brief(plates)}.")
     members = {name: _members(name, given) for name, given in plates.items()}
     found: dict[str, Any] = {}
     for name, stated in tables.items():

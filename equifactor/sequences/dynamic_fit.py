@@ -59,7 +59,7 @@ def fitted_sequences(
     converged = False
     for _ in range(iterations):
         counts = _Counts(network.model)
-        counts.add_all(sequences)
+        counts.add_all(network, sequences)
         history.append(counts.log_likelihood)
         gain = history[-1] - history[-2] if len(history) > 1 else math.inf
         if gain < tolerance * slices:
@@ -85,7 +85,7 @@ class _Counts:
         self.found = [[np.zeros_like(f.table) for f in tables] for tables in (model.first, model.then)]
         self._in_parts = [{i for part in model.parts for i in part.families[k]} for k in (0, 1)]
 
-    def add_all(self, sequences: list[IntArray]) -> None:
+    def add_all(self, network: DynamicNetwork, sequences: list[IntArray]) -> None:
         """Add the counts of all sequences."""
         model = self.model
         for numbers, states in batches(sequences, max(1, int(_BATCH_STATES / model.num_states))):
@@ -100,6 +100,7 @@ class _Counts:
                 self._add_pairs(before, inner, own)
             impossible = np.flatnonzero(sums.log_z == -np.inf)
             if len(impossible):
+                network.check_impossible(sequences[numbers[impossible[0]]])
                 raise ModelError(f"Sequence {numbers[impossible[0]]} is impossible under the tables at the start.")
             self.log_likelihood += float(sums.log_z.sum())
 

@@ -206,6 +206,8 @@ class DynamicNetwork:
                 pass
             for n, value in zip(numbers, sums.log_z.tolist(), strict=True):
                 found[n] = value
+                if value == -np.inf:
+                    self.check_impossible(sequences[n])
         return found if many else found[0]
 
     def fit(
@@ -238,6 +240,9 @@ class DynamicNetwork:
 
     def sample(self, length: int, n: int = 1, *, seed: int = 0) -> list[dict[str, list[Any]]]:
         """Return n sequences drawn from the network, each a mapping from variable to its states in all slices."""
+        for what, value, least in (("length", length, 1), ("n", n, 0), ("seed", seed, 0)):
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+                raise ModelError(f"{what} must be a whole number of at least {least}, found {brief(value)}.")
         rng = np.random.default_rng(seed)
         V = len(self.names)
         states = np.zeros((n, length, V), np.int64)
@@ -257,6 +262,15 @@ class DynamicNetwork:
         """Return the states of a variable as tables take them: names, or a number."""
         named = [x for x in self.states[name] if isinstance(x, str)]
         return named or len(self.states[name])
+
+    def check_impossible(self, states: IntArray) -> None:
+        """Raise `SolveError` if observations [T, V] are possible although their sum was zero, by a search in logs."""
+        _, (score,) = best_sequences(self.model, states[None])
+        if score > -np.inf:
+            raise SolveError(
+                "The probabilities of the states of a slice differ by more than a factor of 1e308, so the sums lost "
+                "states that later observations need. Use smooth(.., solver='exact') or decode, which compute in logs."
+            )
 
     def columns(self, states: IntArray) -> dict[str, list[Any]]:
         """Return numbers of states [T, V] as a mapping from variable to its states."""
@@ -302,6 +316,8 @@ class DynamicNetwork:
             for k, n in enumerate(numbers):
                 kept = {name: v[k, begin[n] : len(sequences[n])] for name, v in values.items()}
                 log_z = float(sums.log_z[k])
+                if log_z == -np.inf:
+                    self.check_impossible(sequences[n])
                 status = Status.ZERO_PROBABILITY if log_z == -np.inf else Status.EXACT
                 found[n] = Trajectory(kept, self.states, log_z, begin[n], status)
         return found

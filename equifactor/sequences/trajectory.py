@@ -48,7 +48,7 @@ class Trajectory:
         values = self.marginals[variable]
         if at is None:
             return values
-        if not 0 <= at - self.first < len(values):
+        if not isinstance(at, (int, np.integer)) or not 0 <= at - self.first < len(values):
             raise ModelError(f"There are slices {self.first} to {self.first + len(values) - 1}, found {at}.")
         return dict(zip(self.states[variable], values[at - self.first].tolist(), strict=True))
 
@@ -95,6 +95,8 @@ class StateSequence:
         return len(self.numbers)
 
     def __getitem__(self, variable: str) -> list[int | str]:
+        if self.status is Status.ZERO_PROBABILITY:
+            raise ModelError("The observations of this sequence are impossible, so it has no states.")
         if variable not in self.states:
             raise ModelError(f"The network has no variable {variable!r}; its variables are {', '.join(self.states)}.")
         return self.states[variable]

@@ -240,3 +240,21 @@ def test_tables_that_do_not_fit_are_refused(then: Any, message: str) -> None:
 def test_observations_that_do_not_fit_are_refused(seen: Any, message: str) -> None:
     with pytest.raises(ef.ModelError, match=message):
         WEATHER.filter(seen)
+
+
+def test_states_that_sums_lose_are_not_called_impossible() -> None:
+    tiny = 1e-200
+    rows = [[1.0 - tiny, tiny, 0.0], [tiny, 1.0 - 1e-9 - tiny, 1e-9]]
+    still = ef.DynamicNetwork({"s": [0.5, 0.5], "o": ("s", rows)}, {"s": ("s[t-1]", np.eye(2))})
+    seen = {"o": [0, 0, 2]}  # the last observation needs the state that the first two make 1e400 times less likely
+    for question in (still.smooth, still.filter, still.log_likelihood, still.fit):
+        with pytest.raises(ef.SolveError, match="1e308"):
+            question(seen)
+    assert still.decode(seen)["s"] == [1, 1, 1]
+    assert still.smooth(seen, solver="exact").log_z == pytest.approx(np.log(0.5e-9) + 2 * np.log(tiny))
+
+
+@pytest.mark.parametrize("arguments", [(0,), (2.5,), (3, -1), (3, True)])
+def test_samples_need_whole_numbers(arguments: Any) -> None:
+    with pytest.raises(ef.ModelError, match="whole number"):
+        WEATHER.sample(*arguments)
