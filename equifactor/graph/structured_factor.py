@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_rows import FactorRows
 
 TABLE = 0  # The number of the kind `table`.
+_MAX_TABLE = 2**20  # Largest number of entries of a table that stands in for random auxiliary variables: 8 MiB.
 _SMALL = 64  # A table of at most this many entries is simpler than auxiliary variables. Chosen by hand.
 
 
@@ -122,8 +123,25 @@ class StructuredFactor(ABC):
 
     @classmethod
     def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """Return [N] whether a factor is lowered to its own table; raises `ModelError` if that is too large."""
-        return small(rows)
+        """Return [N] whether a factor is lowered to its own table; raises `ModelError` if that is too large.
+
+        By default small factors are. For maxima so are all factors whose auxiliary variables are random: a maximum
+        over these variables is not the maximum of the factor.
+        """
+        if semiring == "sum" or not cls.lowered_by_chance:
+            return small(rows)
+        size = rows.sum_of_edges(np.log2(rows.card))
+        if size.max(initial=0.0) > np.log2(_MAX_TABLE):
+            advice = (
+                "Use bp, local-search or another solver that takes the factor as it is."
+                if cls.has_kernels
+                else "Split the causes with an auxiliary effect."
+            )
+            raise ModelError(
+                f"A {cls.kind} over {rows.arity.max()} variables has 2^{size.max():.0f} table entries, and MAP by this "
+                f"solver needs the table. {advice}"
+            )
+        return np.ones(rows.num_factors, bool)
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:

@@ -16,17 +16,16 @@ from equifactor.base.errors import ModelError, brief
 from equifactor.factors.noisy_or import log1mexp
 from equifactor.graph.factor_rows import merged
 from equifactor.graph.small_scopes import without_small_scopes
-from equifactor.graph.structured_factor import StructuredFactor, number_of_values, number_of_words, small
+from equifactor.graph.structured_factor import StructuredFactor, number_of_values, number_of_words
 from equifactor.kernels.pointers import picked, ptr_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
 
-_MAX_TABLE = 2**20  # Largest number of entries of a table for maximisation: 8 MiB.
 _ROUNDING = 1e-6  # A stated distribution may sum to 1 within this, and is then divided by its sum.
 
 
@@ -230,18 +229,6 @@ class NoisyMax(StructuredFactor):
         values = rows.log_values[np.concatenate([np.zeros(0, np.int64), *order])]
         moved = replace(rows, scope_vars=rows.scope_vars[edge], card=rows.card[edge], log_values=values)
         return moved.with_words(rows.word_ptr, np.stack((place, level, levels), axis=1).ravel())
-
-    @classmethod
-    def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """Return True for small factors, and for maxima for all: the auxiliary variables of a chain are random."""
-        size = rows.sum_of_edges(np.log2(rows.card))
-        direct = small(rows) if semiring == "sum" else np.ones(rows.num_factors, bool)
-        if direct.any() and size[direct].max() > np.log2(_MAX_TABLE):
-            raise ModelError(
-                f"A noisy_max over {rows.arity.max()} variables has 2^{size.max():.0f} table entries, and MAP needs "
-                "the table. Split the causes with an auxiliary effect."
-            )
-        return direct
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:

@@ -19,17 +19,14 @@ from equifactor.graph.structured_factor import (
     number_of_values,
     number_of_words,
     read_signs,
-    small,
     truth,
 )
 from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
+    from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.factors.lowering import LoweredBuilder
     from equifactor.graph.factor_rows import FactorRows
-
-_MAX_TABLE = 2**20  # Largest number of entries of a table for maximisation: 8 MiB.
 
 
 @dataclass(frozen=True)
@@ -206,18 +203,6 @@ class NoisyOr(StructuredFactor):
         moved = moved.with_words(*_headed(known, _signs(rows)[edge], rows.arity))
         leak, inhibitor = rows.log_values[rows.value_ptr[:-1]], _inhibitor_of_edge(rows)[edge]
         return moved.with_values(*_headed(leak, inhibitor[is_cause], rows.sum_of_edges(is_cause.astype(np.int64))))
-
-    @classmethod
-    def fits_table(cls, rows: FactorRows, semiring: Semiring) -> BoolArray:
-        """Return True for small factors, and for maxima for all: the auxiliary variables of a chain are random."""
-        size = rows.sum_of_edges(np.log2(rows.card))
-        direct = small(rows) if semiring == "sum" else np.ones(rows.num_factors, bool)
-        if direct.any() and size[direct].max() > np.log2(_MAX_TABLE):
-            raise ModelError(
-                f"A noisy_or over {rows.arity.max()} variables has 2^{size.max():.0f} table entries, and MAP by this "
-                "solver needs the table. Use bp, local-search or another solver that takes the factor as it is."
-            )
-        return direct
 
     @classmethod
     def add_chains(cls, builder: LoweredBuilder, rows: FactorRows) -> None:
