@@ -7,46 +7,42 @@ looks for the state that attained each maximum.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from equifactor.sequences.chained_products import Factor, eliminated
+from equifactor.sequences.observed_rows import distinct_rows
+from equifactor.sequences.slice_model import padded
 from equifactor.sequences.slice_sums import Observed, use_kernels
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.sequences.slice_model import SliceModel, SlicePart
 
-_BLOCK_ENTRIES = 2**22  # Entries of the arrays of a block: 32 MiB each.
 
-
-def best_sequences(model: SliceModel, states: IntArray) -> tuple[IntArray, FloatArray]:
-    """Return the best states [N, T, V] and their log scores [N], for observations [N, T, V] with -1 where missing.
+def best_sequences(model: SliceModel, codes: IntArray) -> tuple[IntArray, FloatArray]:
+    """Return the best states [N, T, V] and their log scores [N], for observations [N, T, V]; see `Sequences`.
 
     A score of -inf means that the observations are impossible; the states are then meaningless.
     """
-    search = _BestSequences(model, Observed(model, states, best=True))
-    return search.run()
+    return _BestSequences(model, Observed(model, codes, best=True)).run()
 
 
 class _BestSequences:
     def __init__(self, model: SliceModel, observed: Observed) -> None:
         self.model, self.observed = model, observed
-        self.N, self.T, self.V = observed.states.shape
+        self.N, self.T, self.V = observed.codes.shape
         self.shape = model.shape
-        S = max(1, int(model.num_states))
-        self.size = min(max(1, int(_BLOCK_ENTRIES / (self.N * S))), max(math.isqrt(self.T), 256))
         with np.errstate(divide="ignore"):
-            self.log_prior = np.log(model.prior())
+            self.log_prior = np.log(model.prior()).reshape(1, -1)
             self.log_tables = [(f.scope, np.log(f.table)) for f in model.transitions()]
             self.log_matrix = np.log(model.matrix()) if model.is_dense else None
-        self.compiled = model.is_dense and use_kernels(self.N, self.T, S)
+        self.compiled = model.is_dense and use_kernels(self.N, self.T, int(model.num_states))
 
     def run(self) -> tuple[IntArray, FloatArray]:
         """Return the best states and their scores."""
-        blocks = [(t, min(t + self.size, self.T)) for t in range(0, self.T, self.size)]
+        blocks = self.observed.blocks()
         starts: list[FloatArray | None] = [None]
         block = np.empty(0)
         for t0, t1 in blocks:
@@ -73,24 +69,29 @@ class _BestSequences:
 
     def _forward(self, t0: int, t1: int, delta: FloatArray | None) -> FloatArray:
         """Return delta [N, t1 - t0, S] of a block, given delta [N, S] of the slice before."""
-        model = self.model
-        weights = self.observed.log_weights(t0, t1).reshape(self.N, t1 - t0, -1)
-        found = np.empty(weights.shape)
-        for t in range(t1 - t0):
-            if delta is not None and self.compiled:
-                from equifactor.sequences.state_kernels import best_states
+        model, weights = self.model, self.observed.weights(t0, t1)
+        found = np.empty((self.N, t1 - t0, self.log_prior.size))
+        if self.compiled and self.log_matrix is not None and delta is not None:
+            from equifactor.sequences.state_kernels import best_states
 
-                for n in range(self.N):
-                    best_states(delta[n], self.log_matrix, np.ascontiguousarray(weights[n, t:]), found[n, t:])
-                break
+            (own,), matrix = weights, padded(self.log_matrix, -np.inf)
+            for n in range(self.N):
+                best_states(delta[n], matrix, own.rows, own.index[n], found[n])
+            return found
+        for t in range(t1 - t0):
             if delta is None:
-                ahead = self.log_prior.reshape(1, -1)
+                ahead = self.log_prior
             elif self.log_matrix is not None:
                 ahead = np.stack([(d[:, None] + self.log_matrix).max(axis=0) for d in delta])
             else:
                 before = model.carried(delta.reshape(self.N, *self.shape), best=True)
-                ahead = model.step("best")(before).reshape(self.N, -1)
-            delta = found[:, t] = ahead + weights[:, t]
+                ahead = model.step("best")(before)
+            wide = found[:, t].reshape(self.N, *self.shape)
+            wide[:] = ahead.reshape(-1, *self.shape)
+            for w in weights:
+                rows = w.rows[w.index[:, t]]
+                wide += rows.reshape(wide.shape) if model.is_dense else rows
+            delta = found[:, t]
         return found
 
     def _trace_compiled(
@@ -130,32 +131,28 @@ class _BestSequences:
     def _all_variables(self, path: IntArray) -> IntArray:
         """Return the states [N, T, V] of all variables, given the joint state of each slice."""
         model, V = self.model, self.V
-        found = self.observed.states.copy()
-        for v, digit in zip(model.state, np.unravel_index(path, self.shape) if self.shape else (), strict=True):
+        found = self.observed.codes.copy()
+        for v, digit in zip(model.state, np.unravel_index(path, self.shape), strict=True):
             found[:, :, v - V] = digit
-        for part, first, later in self.observed.parts:
-            if not part.variables:
-                continue
-            own = [v - V for v in part.variables]
-            given = [v - V for v in part.scope]
-            for patterns, piece in ((first, found[:, :1]), (later, found[:, 1:])):
-                if not piece.size:
+        for later, piece in ((False, found[:, :1]), (True, found[:, 1:])):
+            for part in model.parts:
+                if not part.variables or not piece.size:
                     continue
-                seen = np.concatenate([piece[:, :, given], piece[:, :, own]], axis=2).reshape(-1, len(given + own))
-                rows, index = np.unique(seen, axis=0, return_inverse=True)
-                best = self._best_part(part, rows[:, : len(given)], rows[:, len(given) :], patterns.later)
-                piece[:, :, own] = best[index.ravel()].reshape(*piece.shape[:2], len(own))
+                own, given = [v - V for v in part.variables], [v - V for v in part.scope]
+                rows, index = distinct_rows(piece[:, :, given + own].reshape(-1, len(given + own)))
+                best = self._best_part(part, rows[:, : len(given)], rows[:, len(given) :], later)
+                piece[:, :, own] = best[index].reshape(*piece.shape[:2], len(own))
         return found
 
-    def _best_part(self, part: SlicePart, state: IntArray, known: IntArray, later: bool) -> IntArray:
+    def _best_part(self, part: SlicePart, state: IntArray, codes: IntArray, later: bool) -> IntArray:
         """Return the best states [U, variables of the part], given the state [U, scope] and what is observed."""
-        known = known.copy()
+        codes = codes.copy()
         for k, v in enumerate(part.variables):
-            if (known[:, k] >= 0).all():
+            if ((codes[:, k] >= 0) & (codes[:, k] < self.model.card[v])).all():
                 continue
-            factors = self.model.part_factors(part, known, later, logs=True)
+            factors = self.model.part_factors(part, codes, later, logs=True)
             for x, u in zip(state.T, part.scope, strict=True):
                 at = np.where(x[:, None] == np.arange(self.model.card[u]), 0.0, -np.inf)
                 factors.append(Factor((-1, u), at))
-            known[:, k] = eliminated(factors, (-1, v), logs=True).table.argmax(axis=1)
-        return known
+            codes[:, k] = eliminated(factors, (-1, v), logs=True).table.argmax(axis=1)
+        return codes

@@ -9,6 +9,7 @@ Symbols: a variable of the slice before has its number i, a variable of the slic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -97,29 +98,41 @@ class ChainedProduct:
         self.groups = self._merged(self._ordered(groups))
         scope = list(start)
         self._steps: list[_ProductStep] = []
+        self._arrays = [np.empty(0), np.empty(0)]
+        self.incoming: list[Scope] = []  # the new variables of each step
         for k, group in enumerate(self.groups):
             step, scope = self._step(scope, group, self._needed(self.groups[k + 1 :]))
             self._steps.append(step)
         self._last = (0, *(1 + scope.index(v) for v in end))
 
-    def __call__(self, state: FloatArray) -> FloatArray:
-        """Return the state [N, *end] of a state [N, *start]."""
-        for step in self._steps:
+    def __call__(self, state: FloatArray, weights: Mapping[int, FloatArray] | None = None) -> FloatArray:
+        """Return the state [N, *end] of a state [N, *start]. The next call may overwrite it.
+
+        Variables leave at the front and come in at the end, so chains in their order are never copied. `weights` by
+        step are over the variables in `incoming`: to multiply the table of a group takes no time.
+        """
+        for k, step in enumerate(self._steps):
             both, summed, alone = step.sizes
+            group = step.group * weights[k] if weights and k in weights else step.group
             a = state.transpose(step.axes).reshape(both, -1, summed)
+            result = self._array(k % 2, both, a.shape[1], alone)
             if self._logs:
-                result = np.full((both, a.shape[1], alone), -np.inf)
-                for k in range(summed):
-                    np.maximum(result, a[:, :, k, None] + step.group[:, k, None, :], out=result)
+                result.fill(-np.inf)
+                for x in range(summed):
+                    np.maximum(result, a[:, :, x, None] + group[:, x, None, :], out=result)
+            elif both == 1:
+                np.matmul(a[0], group[0], out=result[0])
             else:
-                result = (a[0] @ step.group[0])[None] if both == 1 else a @ step.group
+                np.matmul(a, group, out=result)
             state = result.reshape(step.shape).transpose(step.back)
         return np.ascontiguousarray(state.transpose(self._last))
 
-    @property
-    def seconds(self) -> float:
-        """Estimated time of one call with one state."""
-        return self._cost(self.groups)
+    def _array(self, place: int, *shape: int) -> FloatArray:
+        """Return an array that is used again by every second product: new memory costs as much as a product."""
+        size = math.prod(shape)
+        if self._arrays[place].size < size:
+            self._arrays[place] = np.empty(size)
+        return self._arrays[place][:size].reshape(shape)
 
     def _needed(self, later: Sequence[Factor]) -> set[int]:
         return {*self.end}.union(*(f.scope for f in later))
@@ -180,7 +193,7 @@ class ChainedProduct:
             cards = [self._card[v] for v in ones]
             extra = Factor(tuple(ones), np.full(cards, 0.0 if self._logs else 1.0))
             group = product([group, extra], (*group.scope, *ones), self._logs)
-        alone = [v for v in group.scope if v not in scope]
+        alone = sorted(v for v in group.scope if v not in scope)
         rest = [v for v in scope if v in needed and v not in group.scope]
         spare = [v for v in alone if v not in needed]
         if spare:
@@ -190,6 +203,7 @@ class ChainedProduct:
         table = group.table.transpose([group.scope.index(v) for v in (*both, *gone, *alone)])
         sizes = self._entries(tuple(both)), self._entries(tuple(gone)), self._entries(tuple(alone))
         cards = [self._card[v] for v in (*rest, *alone)]
+        self.incoming.append(tuple(alone))
         step = _ProductStep(
             axes=(*(place[v] for v in both), 0, *(place[v] for v in rest), *(place[v] for v in gone)),
             sizes=sizes,

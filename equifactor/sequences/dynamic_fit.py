@@ -7,7 +7,6 @@ observations. New tables are the counts, row by row, divided by their sums. With
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,15 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, brief
 from equifactor.sequences.chained_products import Factor, eliminated
-from equifactor.sequences.observed_rows import batches, read_sequences
+from equifactor.sequences.observed_rows import read_sequences
 from equifactor.sequences.slice_marginals import margin
 from equifactor.sequences.slice_sums import Observed, SliceSums
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.base.typing import FloatArray
     from equifactor.sequences.dynamic_network import DynamicNetwork
-    from equifactor.sequences.slice_model import SliceModel, SlicePart
+    from equifactor.sequences.observed_rows import Sequences
+    from equifactor.sequences.slice_model import SliceModel
 
 _BATCH_STATES = 2.0**16  # Joint states of all sequences that are computed side by side. Chosen by hand.
 _STUCK = 1e-9  # A first round with a smaller gain per slice, while values are missing, means that EM cannot start.
@@ -52,13 +52,13 @@ def fitted_sequences(
     for name, value in (("tolerance", tolerance), ("pseudo_count", pseudo_count)):
         if not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
             raise ModelError(f"{name} must be a number that is not negative, found {brief(value)}.")
-    sequences, _ = read_sequences(network.first.structure, observations)
-    slices = sum(len(s) for s in sequences)
-    complete = all((s >= 0).all() for s in sequences)
+    sequences = read_sequences(network.first.structure, observations)
+    slices = sum(len(s) for s in sequences.codes)
+    complete = sequences.is_complete()
     history: list[float] = []
     converged = False
     for _ in range(iterations):
-        counts = _Counts(network.model)
+        counts = _Counts(network.model(sequences))
         counts.add_all(network, sequences)
         history.append(counts.log_likelihood)
         gain = history[-1] - history[-2] if len(history) > 1 else math.inf
@@ -70,7 +70,7 @@ def fitted_sequences(
             converged = True
             break
     if not converged or complete:
-        history.append(float(np.sum(network.log_likelihood(sequences))))
+        history.append(float(np.sum(network.log_likelihoods(sequences))))
     stuck = len(history) > 1 and not complete and history[1] - history[0] < _STUCK * slices
     message = "The first round changed nothing. Start from tables that are less symmetrical." if stuck else ""
     return FittedSequences(network, tuple(history), converged, message)
@@ -85,22 +85,22 @@ class _Counts:
         self.found = [[np.zeros_like(f.table) for f in tables] for tables in (model.first, model.then)]
         self._in_parts = [{i for part in model.parts for i in part.families[k]} for k in (0, 1)]
 
-    def add_all(self, network: DynamicNetwork, sequences: list[IntArray]) -> None:
+    def add_all(self, network: DynamicNetwork, sequences: Sequences) -> None:
         """Add the counts of all sequences."""
         model = self.model
-        for numbers, states in batches(sequences, max(1, int(_BATCH_STATES / model.num_states))):
-            sums = SliceSums(Observed(model, states))
-            lengths = np.array([len(sequences[n]) for n in numbers])
+        for numbers, codes in sequences.batches(max(1, int(_BATCH_STATES / model.num_states))):
+            sums = SliceSums(Observed(model, codes))
+            lengths = np.array([len(sequences.codes[n]) for n in numbers])
             for t0, p, before, inner in sums.smoothed():
                 own = np.arange(t0, t0 + p.shape[1]) < lengths[:, None]  # [N, B] padding does not count
                 self._add_parts(sums.observed, t0, p * own[:, :, None])
-                if t0 == 0:
+                if before is None:
                     self._add_first(p[:, 0])
-                    inner, own = inner[:, 1:], own[:, 1:]
-                self._add_pairs(before, inner, own)
+                else:
+                    self._add_pairs(before, inner, own)
             impossible = np.flatnonzero(sums.log_z == -np.inf)
             if len(impossible):
-                network.check_impossible(sequences[numbers[impossible[0]]])
+                network.check_impossible(model, sequences.codes[numbers[impossible[0]]])
                 raise ModelError(f"Sequence {numbers[impossible[0]]} is impossible under the tables at the start.")
             self.log_likelihood += float(sums.log_z.sum())
 
@@ -129,11 +129,11 @@ class _Counts:
                 count = count.reshape([model.card[v] for v in scope])
                 self.found[0][i] += count.transpose([scope.index(v) for v in family.scope])
 
-    def _add_pairs(self, before: FloatArray | None, inner: FloatArray, own: Any) -> None:
+    def _add_pairs(self, before: FloatArray, inner: FloatArray, own: Any) -> None:
         """Add the counts of tables over two slices: alpha [N, B, S] before, and e beta [N, B, S] of the later slice."""
         model, V = self.model, len(self.model.first)
         tables = [(i, f) for i, f in enumerate(model.then) if i not in self._in_parts[1]]
-        if not tables or before is None or not before.size:
+        if not tables:
             return
         groups = model.transitions()
         if model.is_dense:
@@ -157,30 +157,17 @@ class _Counts:
     def _add_parts(self, observed: Observed, t0: int, p: FloatArray) -> None:
         """Add the counts of the tables of all parts, given p(state) [N, B, S], zero where a slice does not count."""
         model, B = self.model, p.shape[1]
-        for part, first, later in observed.parts:
+        for patterns in observed.patterns(t0):
+            part = patterns.part
             if not part.variables:
                 continue
             of_scope = margin(p, model.state, part.scope, model.card)
-            for patterns, piece, at in _pieces(first, later, t0, B, of_scope):
-                self._add_part(part, patterns, patterns.index[:, at], piece)
-
-    def _add_part(self, part: SlicePart, patterns: Any, index: IntArray, of_scope: FloatArray) -> None:
-        model = self.model
-        weight = np.zeros((len(patterns.states), of_scope.shape[2]))
-        np.add.at(weight, index.ravel(), of_scope.reshape(-1, of_scope.shape[2]))
-        factors = model.part_factors(part, patterns.states, patterns.later)
-        rows = np.exp(patterns.log_rows)
-        share = np.where(rows > 0.0, weight.reshape(rows.shape) / np.where(rows > 0.0, rows, 1.0), 0.0)
-        factors.append(Factor((-1, *part.scope), share))
-        tables = model.then if patterns.later else model.first
-        for i in part.families[patterns.later]:
-            self.found[patterns.later][i] += eliminated(factors, tables[i].scope).table
-
-
-def _pieces(first: Any, later: Any, t0: int, B: int, p: FloatArray) -> Iterator[tuple[Any, FloatArray, slice]]:
-    """Yield the patterns of the slices of a block, the part of p for them, and their places in the index."""
-    if t0 == 0:
-        yield first, p[:, :1], slice(0, 1)
-    if t0 + B > 1:
-        begin = max(t0, 1)
-        yield later, p[:, begin - t0 :], slice(begin - 1, t0 + B - 1)
+            weight = np.zeros((len(patterns.codes), of_scope.shape[2]))
+            np.add.at(weight, patterns.index[:, t0 : t0 + B].ravel(), of_scope.reshape(-1, of_scope.shape[2]))
+            factors = model.part_factors(part, patterns.codes, patterns.later)
+            rows = np.exp(patterns.log_rows)
+            share = np.where(rows > 0.0, weight.reshape(rows.shape) / np.where(rows > 0.0, rows, 1.0), 0.0)
+            factors.append(Factor((-1, *part.scope), share))
+            tables = model.then if patterns.later else model.first
+            for i in part.families[patterns.later]:
+                self.found[patterns.later][i] += eliminated(factors, tables[i].scope).table

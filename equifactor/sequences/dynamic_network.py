@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from equifactor.networks.bayesian_network import BayesianNetwork
 from equifactor.networks.forward_samples import drawn
 from equifactor.networks.stated_tables import parents_and_table
 from equifactor.sequences.best_sequences import best_sequences
-from equifactor.sequences.observed_rows import batches, read_sequences
+from equifactor.sequences.observed_rows import Sequences, read_sequences
 from equifactor.sequences.slice_marginals import slice_marginals
 from equifactor.sequences.slice_model import Family, SliceModel
 from equifactor.sequences.slice_sums import Observed, SliceSums
@@ -97,22 +98,12 @@ class DynamicNetwork:
             found.append([Family(tuple(number[str(v)] for v in t.names), np.asarray(t.values)) for t in tables])
         return found[0], found[1]
 
-    @property
-    def model(self) -> SliceModel:
-        """The arrays of the network, for those who sum over sequences."""
+    def model(self, sequences: Sequences) -> SliceModel:
+        """Return the arrays of the network, for those who sum over sequences."""
         V = len(self.names)
         cards = [len(self.states[n]) for n in self.names]
         card = {i + shift: d for i, d in enumerate(cards) for shift in (0, V)}
-        return SliceModel(card, *self._families)
-
-    def _exact_model(self, wanted: str) -> SliceModel:
-        model = self.model
-        if model.num_states > _MOST_STATES:
-            raise SolveError(
-                f"The state of a slice has {model.num_states:.3g} joint values, and {wanted} needs exact sums over "
-                f"at most {_MOST_STATES:.3g}. Use smooth, filter or decode, which take any solver."
-            )
-        return model
+        return SliceModel(card, *self._families, sequences.tables)
 
     def __repr__(self) -> str:
         before = ", ".join(n.removesuffix(_BEFORE) for n in self.transition.variable_names or () if n.endswith(_BEFORE))
@@ -152,7 +143,9 @@ class DynamicNetwork:
         Args:
             observations: a data frame with a row per slice, a mapping from variable to its states in all slices, a
                 list with a mapping for each slice, or an array [T, V] of state numbers. Missing values are None, NaN
-                or, in arrays, -1. A list of those is many sequences. A number is a length without observations.
+                or, in arrays, -1. A value may be soft evidence: weights of the states, as a mapping or a list; an array
+                [T, states] holds those of one variable. A list of sequences is many sequences, and a number is a
+                length without observations.
             solver: by default exact sums, and `auto` where the joint states of a slice are too many for them. Another
                 solver gets one slice after the other, with the variables of the slice before as independent.
             options: further options of `ef.solve` for that solver, such as `time_limit`, which counts for a slice.
@@ -173,10 +166,10 @@ class DynamicNetwork:
         """Return the distribution of every variable in the slices after the observations; see `filter`."""
         if not isinstance(steps, (int, np.integer)) or steps < 1:
             raise ModelError(f"steps must be a positive whole number, found {brief(steps)}.")
-        sequences, many = read_sequences(self.first.structure, observations)
-        ahead = [np.concatenate([s, np.full((steps, s.shape[1]), -1)]) for s in sequences]
-        found = self._trajectories(ahead, False, [len(s) for s in sequences])
-        return found if many else found[0]
+        sequences = read_sequences(self.first.structure, observations)
+        V = len(self.names)
+        longer = replace(sequences, codes=[np.concatenate([x, np.full((steps, V), -1)]) for x in sequences.codes])
+        return sequences.answers(self._trajectories(longer, False, [len(x) for x in sequences.codes]))
 
     def decode(self, observations: Any, *, solver: Any = None, **options: Any) -> Any:
         """Return the most probable states of all variables in all slices together; see `filter` and `smooth`.
@@ -184,22 +177,24 @@ class DynamicNetwork:
         Returns:
             A `StateSequence`, or a list of them for many sequences.
         """
-        sequences, many = read_sequences(self.first.structure, observations)
-        model = self.model
-        if self._solves(solver, options):
-            answers = [decoded(self, s, {"solver": solver or "auto", **options}) for s in sequences]
-            return answers if many else answers[0]
+        sequences = read_sequences(self.first.structure, observations)
+        model = self.model(sequences)
+        if self._solves(model, solver, options):
+            return self._solved(decoded, sequences, solver, options)
         found: list[Any] = [None] * len(sequences)
-        most = max(1, int(_BATCH_STATES / model.num_states))
-        for numbers, states in batches(sequences, most, one_length=True):
-            best, scores = best_sequences(model, states)
+        for numbers, codes in sequences.batches(max(1, int(_BATCH_STATES / model.num_states)), one_length=True):
+            best, scores = best_sequences(model, codes)
             for n, own, score in zip(numbers, best, scores.tolist(), strict=True):
                 found[n] = self._sequence(own, score)
-        return found if many else found[0]
+        return sequences.answers(found)
 
     def log_likelihood(self, observations: Any) -> Any:
         """Return ln p(observations), -inf where they are impossible; a list for many sequences."""
-        sequences, many = read_sequences(self.first.structure, observations)
+        sequences = read_sequences(self.first.structure, observations)
+        return sequences.answers(self.log_likelihoods(sequences))
+
+    def log_likelihoods(self, sequences: Sequences) -> list[float]:
+        """Return ln p(observations) of sequences that were read before."""
         found = [0.0] * len(sequences)
         for numbers, sums in self._sums(sequences):
             for _ in sums.filtered():
@@ -207,8 +202,8 @@ class DynamicNetwork:
             for n, value in zip(numbers, sums.log_z.tolist(), strict=True):
                 found[n] = value
                 if value == -np.inf:
-                    self.check_impossible(sequences[n])
-        return found if many else found[0]
+                    self.check_impossible(sums.model, sequences.codes[n])
+        return found
 
     def fit(
         self, observations: Any, *, iterations: int = 100, tolerance: float = 1e-6, pseudo_count: float = 0.0
@@ -263,9 +258,9 @@ class DynamicNetwork:
         named = [x for x in self.states[name] if isinstance(x, str)]
         return named or len(self.states[name])
 
-    def check_impossible(self, states: IntArray) -> None:
+    def check_impossible(self, model: SliceModel, codes: IntArray) -> None:
         """Raise `SolveError` if observations [T, V] are possible although their sum was zero, by a search in logs."""
-        _, (score,) = best_sequences(self.model, states[None])
+        _, (score,) = best_sequences(model, codes[None])
         if score > -np.inf:
             raise SolveError(
                 "The probabilities of the states of a slice differ by more than a factor of 1e308, so the sums lost "
@@ -283,29 +278,47 @@ class DynamicNetwork:
             return StateSequence({}, states[:0], score, Status.ZERO_PROBABILITY)
         return StateSequence(self.columns(states), states, score)
 
-    def _sums(self, sequences: list[IntArray]) -> Iterable[tuple[list[int], SliceSums]]:
-        model = self._exact_model("this question")
-        for numbers, states in batches(sequences, max(1, int(_BATCH_STATES / model.num_states))):
-            yield numbers, SliceSums(Observed(model, states))
+    def _sums(self, sequences: Sequences) -> Iterable[tuple[list[int], SliceSums]]:
+        model = self.model(sequences)
+        if model.num_states > _MOST_STATES:
+            raise SolveError(
+                f"The state of a slice has {model.num_states:.3g} joint values, and this question needs exact sums "
+                f"over at most {_MOST_STATES:.3g}. Use smooth, filter or decode, which take any solver."
+            )
+        for numbers, codes in sequences.batches(max(1, int(_BATCH_STATES / model.num_states))):
+            yield numbers, SliceSums(Observed(model, codes))
 
-    def _solves(self, solver: Any, options: dict[str, Any]) -> bool:
+    def _solves(self, model: SliceModel, solver: Any, options: dict[str, Any]) -> bool:
         """Return whether a solver answers instead of exact sums over slices."""
-        if solver is None and self.model.num_states <= _MOST_STATES:
+        if solver is None and model.num_states <= _MOST_STATES:
             if options:
                 raise OptionError(f"{next(iter(options))}= is an option of a solver. Give solver= as well.")
             return False
         return True
 
-    def _distributions(self, observations: Any, smooth: bool, solver: Any, options: dict[str, Any]) -> Any:
-        sequences, many = read_sequences(self.first.structure, observations)
-        if self._solves(solver, options):
-            answer = smoothed if smooth else filtered
-            answers = [answer(self, s, {"solver": solver or "auto", **options}) for s in sequences]
-            return answers if many else answers[0]
-        found = self._trajectories(sequences, smooth, [0] * len(sequences))
-        return found if many else found[0]
+    def _solved(self, answer: Any, sequences: Sequences, solver: Any, options: dict[str, Any]) -> Any:
+        """Return the answers of a solver about sequences, one after the other."""
+        given = {"solver": solver or "auto", **options}
+        return sequences.answers([answer(self, self._evidence(x, sequences.tables), given) for x in sequences.codes])
 
-    def _trajectories(self, sequences: list[IntArray], smooth: bool, begin: list[int]) -> list[Trajectory]:
+    def _evidence(self, codes: IntArray, tables: list[FloatArray]) -> list[dict[str, Any]]:
+        """Return observations [T, V] as the evidence on each slice: states, or weights."""
+        return [
+            {
+                name: self.states[name][x] if x < len(self.states[name]) else table[x]
+                for name, x, table in zip(self.names, row, tables, strict=True)
+                if x >= 0
+            }
+            for row in codes.tolist()
+        ]
+
+    def _distributions(self, observations: Any, smooth: bool, solver: Any, options: dict[str, Any]) -> Any:
+        sequences = read_sequences(self.first.structure, observations)
+        if self._solves(self.model(sequences), solver, options):
+            return self._solved(smoothed if smooth else filtered, sequences, solver, options)
+        return sequences.answers(self._trajectories(sequences, smooth, [0] * len(sequences)))
+
+    def _trajectories(self, sequences: Sequences, smooth: bool, begin: list[int]) -> list[Trajectory]:
         found: list[Any] = [None] * len(sequences)
         for numbers, sums in self._sums(sequences):
             values: dict[str, FloatArray] = {n: np.empty((sums.N, sums.T, len(self.states[n]))) for n in self.names}
@@ -314,10 +327,10 @@ class DynamicNetwork:
                 for name, own in zip(self.names, slice_marginals(sums.observed, t0, p), strict=True):
                     values[name][:, t0 : t0 + own.shape[1]] = own
             for k, n in enumerate(numbers):
-                kept = {name: v[k, begin[n] : len(sequences[n])] for name, v in values.items()}
+                kept = {name: v[k, begin[n] : len(sequences.codes[n])] for name, v in values.items()}
                 log_z = float(sums.log_z[k])
                 if log_z == -np.inf:
-                    self.check_impossible(sequences[n])
+                    self.check_impossible(sums.model, sequences.codes[n])
                 status = Status.ZERO_PROBABILITY if log_z == -np.inf else Status.EXACT
                 found[n] = Trajectory(kept, self.states, log_z, begin[n], status)
         return found

@@ -12,51 +12,38 @@ import numpy as np
 from equifactor.sequences.chained_products import eliminated
 
 if TYPE_CHECKING:
-    from equifactor.base.typing import FloatArray
-    from equifactor.sequences.slice_model import Patterns, SlicePart
+    from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.sequences.slice_model import Patterns, SliceModel
     from equifactor.sequences.slice_sums import Observed
 
 
 def slice_marginals(observed: Observed, t0: int, p: FloatArray) -> list[FloatArray]:
-    """Return the distributions [N, B, states] of all variables, given p(state) [N, B, S] of slices t0 to t0 + B."""
-    model, (N, B, _) = observed.model, p.shape
+    """Return the distributions [N, B, states] of all variables, given p(state) [N, B, S] of a block from slice t0."""
+    model, B = observed.model, p.shape[1]
     V = len(model.first)
-    found: list[FloatArray | None] = [None] * V
-    for v, values in _single_margins(p, list(model.state), model.card):
-        found[v - V] = values
-    for part, first, later in observed.parts:
+    found: dict[int, FloatArray] = dict(_single_margins(p, list(model.state), model.card))
+    for patterns in observed.patterns(t0):
+        part, index = patterns.part, patterns.index[:, t0 : t0 + B]
         if not part.variables:
             continue
-        if len(part.scope) == 1:
-            of_scope = found[part.scope[0] - V]
-            assert of_scope is not None
-        else:
-            of_scope = margin(p, model.state, part.scope, model.card)
+        single = len(part.scope) == 1
+        of_scope = found[part.scope[0]] if single else margin(p, model.state, part.scope, model.card)
         for k, v in enumerate(part.variables):
-            values = np.empty((N, B, model.card[v]))
-            at = 0
-            if t0 == 0:
-                values[:, :1] = _hidden(observed, part, first, k, of_scope[:, :1], slice(0, 1))
-                at = 1
-            if at < B:
-                places = slice(t0 + at - 1, t0 + B - 1)
-                values[:, at:] = _hidden(observed, part, later, k, of_scope[:, at:], places)
-            found[v - V] = values
-    return [values for values in found if values is not None]
+            found[v] = _hidden(model, patterns, k, of_scope, index)
+    return [found[V + i] for i in range(V)]
 
 
-def _hidden(
-    observed: Observed, part: SlicePart, patterns: Patterns, k: int, of_scope: FloatArray, at: slice
-) -> FloatArray:
+def _hidden(model: SliceModel, patterns: Patterns, k: int, of_scope: FloatArray, index: IntArray) -> FloatArray:
     """Return the distribution of one variable of a part: its mean given the state, over the states."""
-    v, model = part.variables[k], observed.model
-    if (patterns.states[:, k] >= 0).all():
-        return np.asarray(patterns.states[:, k, None] == np.arange(model.card[v]), np.float64)[patterns.index[:, at]]
-    factors = model.part_factors(part, patterns.states, patterns.later)
+    part, codes = patterns.part, patterns.codes[:, k]
+    v = part.variables[k]
+    d = model.card[v]
+    if ((codes >= 0) & (codes < d)).all():
+        return np.eye(d)[codes][index]
+    factors = model.part_factors(part, patterns.codes, patterns.later)
     table = eliminated(factors, (-1, *part.scope, v)).table
     total = table.sum(axis=-1, keepdims=True)
-    given = (table / np.where(total > 0.0, total, 1.0)).reshape(len(table), -1, model.card[v])  # [U, scope, states]
-    index = patterns.index[:, at]
+    given = (table / np.where(total > 0.0, total, 1.0)).reshape(len(table), -1, d)  # [U, scope, states]
     return np.einsum("nbs,nbsd->nbd", of_scope, given[index])
 
 

@@ -4,7 +4,7 @@ The *state* of a slice holds every variable on which the next slice depends, and
 All other variables depend on the state of their own slice alone. They fall into separate *parts*, each with its own
 small sum, which is computed once for every pattern of observations.
 
-Symbols: Q state variables with S joint states, N sequences, T slices, U different patterns of observations of a part.
+Symbols: Q state variables with S joint states, N sequences, T slices, U different patterns of observations.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.sequences.chained_products import ChainedProduct, Factor, eliminated, product
+from equifactor.sequences.observed_rows import distinct_rows
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -47,11 +48,12 @@ class SlicePart:
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """What a part says about the state: one row of logs for each pattern of observations."""
+    """What one part says about the state: a row of logs for each pattern of observations."""
 
+    part: SlicePart
     index: IntArray  # [N, T] the pattern in each slice
     log_rows: FloatArray  # [U, *cards of the part's scope]
-    states: IntArray  # [U, variables of the part] the states of each pattern, -1 where missing
+    codes: IntArray  # [U, variables of the part] the observations of each pattern, as in `Sequences`
     later: bool  # whether it belongs to a later slice than the first
 
 
@@ -62,6 +64,7 @@ class SliceModel:
     card: Mapping[int, int]  # of i and V + i
     first: Sequence[Family]  # [V] tables of the first slice
     then: Sequence[Family]  # [V] tables of all later slices
+    evidence: Sequence[FloatArray]  # [V] the rows that observations stand for; see `Sequences.tables`
     interface: tuple[int, ...] = ()  # i, those with children in the next slice
     state: tuple[int, ...] = ()  # V + i, the state variables
     parts: list[SlicePart] = field(default_factory=list)
@@ -172,39 +175,42 @@ class SliceModel:
 
     # ---- observations -----------------------------------------------------------------------------------
 
-    def patterns(self, part: SlicePart, observed: IntArray, later: bool, best: bool = False) -> Patterns:
-        """Return what a part says about the state, for observations [N, T, V] with -1 where missing."""
+    def patterns(self, part: SlicePart, codes: IntArray, later: bool, best: bool = False) -> Patterns:
+        """Return what a part says about the state, for observations [N, T, V]; see `Sequences` for their codes."""
         V = len(self.first)
         seen = part.variables or part.scope
-        codes = observed[:, :, [v - V for v in seen]].reshape(-1, len(seen))
-        states, index = np.unique(codes, axis=0, return_inverse=True)
-        if part.variables:
-            factors = self.part_factors(part, states, later, best)
-            rows = eliminated(factors, (-1, *part.scope), best).table
-            with np.errstate(divide="ignore"):
+        found, index = distinct_rows(codes[:, :, [v - V for v in seen]].reshape(-1, len(seen)))
+        with np.errstate(divide="ignore"):
+            if part.variables:
+                rows = eliminated(self.part_factors(part, found, later, best), (-1, *part.scope), best).table
                 log_rows = rows if best else np.log(rows)
-        else:
-            d = self.card[part.scope[0]]
-            log_rows = np.where((states < 0) | (states == np.arange(d)), 0.0, -np.inf)
-        return Patterns(index.reshape(observed.shape[:2]), log_rows, states, later)
+            else:
+                log_rows = np.log(self.evidence[seen[0] - V][found[:, 0]])
+        return Patterns(part, index.reshape(codes.shape[:2]), log_rows, found, later)
 
-    def part_factors(self, part: SlicePart, states: IntArray, later: bool, logs: bool = False) -> list[Factor]:
-        """Return the tables of a part, and one for each variable that restricts it to a pattern; axis -1 is patterns.
+    def part_factors(self, part: SlicePart, codes: IntArray, later: bool, logs: bool = False) -> list[Factor]:
+        """Return the tables of a part, and the evidence on each of its variables; axis -1 is patterns.
 
         Args:
             part: a part with variables.
-            states: [U, variables of the part] the observed states, -1 where missing.
+            codes: [U, variables of the part] the observations of each pattern.
             later: whether the tables are those of later slices.
             logs: whether to return logs.
         """
-        tables = self.then if later else self.first
+        tables, V = self.then if later else self.first, len(self.first)
         factors = [tables[i].factor for i in part.families[later]]
-        factors.append(Factor((-1,), np.ones(len(states))))
-        for k, v in enumerate(part.variables):
-            x = states[:, k, None]
-            factors.append(Factor((-1, v), ((x < 0) | (x == np.arange(self.card[v]))).astype(np.float64)))
+        factors.append(Factor((-1,), np.ones(len(codes))))
+        factors.extend(Factor((-1, v), self.evidence[v - V][x]) for v, x in zip(part.variables, codes.T, strict=True))
         factors.extend(Factor((v,), np.ones(self.card[v])) for v in part.scope)
         if logs:
             with np.errstate(divide="ignore"):
                 factors = [Factor(f.scope, np.log(f.table)) for f in factors]
         return factors
+
+
+def padded(matrix: FloatArray, value: float) -> FloatArray:
+    """Return a matrix [P, P] from [S, S] with a value in further rows and columns, as state_kernels.py takes it."""
+    S = len(matrix)
+    found = np.full((-(-S // 8) * 8,) * 2, value)
+    found[:S, :S] = matrix
+    return found

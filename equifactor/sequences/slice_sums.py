@@ -13,78 +13,97 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.sequences.chained_products import Factor, product
+from equifactor.sequences.observed_rows import distinct_rows
+from equifactor.sequences.slice_model import padded
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
-    from equifactor.sequences.slice_model import Patterns, SliceModel, SlicePart
+    from equifactor.sequences.slice_model import Patterns, SliceModel
 
 # Seconds: of NumPy for a slice, and for a product in it, and of compiling. Measured on one core.
 _CALLS, _PRODUCT, _COMPILING = 8e-6, 2e-10, 1.0
-_BLOCK_ENTRIES = 2**22  # Entries of the arrays of a block: 32 MiB each.
+_BLOCK_ENTRIES = 2**22  # Most entries of the arrays of a block: 32 MiB each.
+_LEAST_ENTRIES = 2**18
+_JOINT_ENTRIES = 2**9  # What a slice says about its state is a product of tables of at most this size.
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Factors of e_t for the slices of a block: a row for each pattern of observations."""
+
+    rows: FloatArray  # [U, *cards of the state, 1 where a row does not depend on the variable] or [U, S], or logs
+    index: IntArray  # [N, B] the row of each slice
+    tops: FloatArray  # [U] the logarithms of what rows were divided by, so that their largest entry is 1
+    step: int | None = None  # the product of the forward step that brings these variables in, if one does
 
 
 class Observed:
     """The observations of N sequences of T slices, and what each part says about the state of each slice."""
 
-    def __init__(self, model: SliceModel, states: IntArray, best: bool = False) -> None:
-        self.model, self.states = model, states  # [N, T, V], -1 where missing
-        self.parts: list[
-            tuple[SlicePart, Patterns, Patterns]
-        ] = []  # those that say something: in the first slice, later
-        for part in model.parts:
-            first = model.patterns(part, states[:, :1], False, best)
-            later = model.patterns(part, states[:, 1:], True, best)
-            self.parts.append((part, first, later))
-        self.telling = [
-            (part, first, later) for part, first, later in self.parts if first.log_rows.any() or later.log_rows.any()
+    def __init__(self, model: SliceModel, codes: IntArray, best: bool = False) -> None:
+        self.model, self.codes, self.best = model, codes, best  # [N, T, V]; see `Sequences`
+        self._patterns = [
+            [model.patterns(part, own, later, best) for part in model.parts]
+            for later, own in ((False, codes[:, :1]), (True, codes))
         ]
+        self._groups = [self._grouped(own) for own in self._patterns]
 
-    def log_weights(self, t0: int, t1: int) -> FloatArray:
-        """Return ln e_t [N, t1 - t0, *state], exactly. For dense models, and for maxima."""
-        shape = self.model.shape
-        total = np.zeros((len(self.states), t1 - t0, *(1,) * len(shape)))
-        for part, first, later in self.telling:
-            rows = [p.log_rows[p.index[:, a:b]] for p, a, b in _split(first, later, t0, t1)]
-            total = total + self._placed(part, np.concatenate(rows, axis=1), 2)
-        return np.broadcast_to(total, (*total.shape[:2], *shape))
+    def blocks(self) -> list[tuple[int, int]]:
+        """Return the slices from and to which each block goes. The first slice, which has tables of its own, is one."""
+        N, T = self.codes.shape[:2]
+        S = N * max(1.0, self.model.num_states)
+        size = max(1, min(int(_BLOCK_ENTRIES / S), max(math.isqrt(T), int(_LEAST_ENTRIES / S))))
+        return [(0, 1), *((t, min(t + size, T)) for t in range(1, T, size))]
 
-    def weights(self, t: int) -> tuple[FloatArray, FloatArray]:
-        """Return e_t in a shape that broadcasts against [N, *state], and the logarithms [N] it was divided by."""
-        offset = np.zeros(len(self.states))
-        factors: list[Factor] = []
-        for part, first, later in self.telling:
-            p, at = (first, 0) if t == 0 else (later, t - 1)
-            rows = p.log_rows[p.index[:, at]]
-            top = rows.reshape(len(rows), -1).max(axis=1)
-            top[top == -np.inf] = 0.0
-            offset += top
-            factors.append(Factor((-1, *part.scope), np.exp(rows - top.reshape(-1, *(1,) * (rows.ndim - 1)))))
-        while len(factors) > 1:  # Neighbours together: small products first.
-            pairs = [factors[k : k + 2] for k in range(0, len(factors), 2)]
-            factors = [product(p, tuple(sorted({v for f in p for v in f.scope}))) for p in pairs]
-        whole = factors[0] if factors else Factor((-1,), np.ones(len(offset)))
-        return self._placed_factor(whole), offset
+    def patterns(self, t0: int) -> list[Patterns]:
+        """Return what the parts say in the block that starts with slice t0."""
+        return self._patterns[t0 > 0]
 
-    def _placed(self, part: SlicePart, rows: FloatArray, leading: int) -> FloatArray:
-        shape = [self.model.card[v] if v in part.scope else 1 for v in self.model.state]
-        return rows.reshape(*rows.shape[:leading], *shape)
+    def _grouped(self, patterns: list[Patterns]) -> list[tuple[int | None, list[Patterns]]]:
+        """Return the patterns that say something about the state, in groups over few variables, and their steps."""
+        model, telling = self.model, [own for own in patterns if own.log_rows.any()]
+        groups: list[tuple[int | None, list[Patterns]]] = []
+        if not model.is_dense and not self.best and len(self.codes) == 1:
+            for k, new in enumerate(model.step("forward").incoming):
+                groups.append((k, [own for own in telling if {*own.part.scope} <= {*new}]))
+                telling = [own for own in telling if own not in groups[-1][1]]
+        most = math.inf if model.is_dense else _JOINT_ENTRIES
+        groups.append((None, []))
+        for own in telling:
+            joint = {v for p in (*groups[-1][1], own) for v in p.part.scope}
+            if groups[-1][1] and math.prod(model.card[v] for v in joint) > most:
+                groups.append((None, []))
+            groups[-1][1].append(own)
+        return [(step, group) for step, group in groups if group]
 
-    def _placed_factor(self, factor: Factor) -> FloatArray:
-        shape = [self.model.card[v] if v in factor.scope else 1 for v in self.model.state]
-        return factor.table.reshape(-1, *shape)
-
-
-def _split(first: Patterns, later: Patterns, t0: int, t1: int) -> Iterator[tuple[Patterns, int, int]]:
-    """Yield the patterns of slices t0 to t1, with places in their own index."""
-    if t0 == 0:
-        yield first, 0, 1
-    if t1 > 1:
-        yield later, max(t0, 1) - 1, t1 - 1
+    def weights(self, t0: int, t1: int) -> list[Weights]:
+        """Return e_t of the slices of a block as factors, or their logs; a dense model has one, with rows [U, S]."""
+        model, N = self.model, len(self.codes)
+        found = []
+        for step, group in self._groups[t0 > 0]:
+            codes = np.stack([p.index[:, t0:t1].ravel() for p in group], axis=1)
+            chosen, index = distinct_rows(codes)
+            logs = np.zeros((len(chosen), *(model.shape if model.is_dense else (1,) * len(model.shape))))
+            for p, k in zip(group, chosen.T, strict=True):
+                shape = [model.card[v] if v in p.part.scope else 1 for v in model.state]
+                logs = logs + p.log_rows[k].reshape(-1, *shape)
+            if model.is_dense:
+                logs = logs.reshape(len(chosen), -1)
+            tops = np.zeros(len(chosen))
+            if not self.best:
+                tops = logs.reshape(len(chosen), -1).max(axis=1)
+                tops[tops == -np.inf] = 0.0
+                logs = np.exp(logs - tops.reshape(-1, *(1,) * (logs.ndim - 1)))
+            found.append(Weights(logs, index.reshape(N, -1), tops, step))
+        if model.is_dense and not found:
+            rows = np.full((1, math.prod(model.shape)), 0.0 if self.best else 1.0)
+            found = [Weights(rows, np.zeros((N, t1 - t0), np.int64), np.zeros(1))]
+        return found
 
 
 def use_kernels(N: int, T: int, S: int) -> bool:
@@ -93,132 +112,131 @@ def use_kernels(N: int, T: int, S: int) -> bool:
 
 
 class SliceSums:
-    """Forward and backward passes over the observations of sequences."""
+    """Forward and backward passes over the observations of sequences. Blocks share arrays: use one before the next."""
 
     def __init__(self, observed: Observed) -> None:
         self.observed, self.model = observed, observed.model
-        self.N, self.T = observed.states.shape[:2]
+        self.N, self.T = observed.codes.shape[:2]
+        self.S = int(self.model.num_states)
         self.log_z = np.zeros(self.N)  # after a forward pass: ln p(observations), -inf where they are impossible
-        states = self.model.num_states
-        most = max(1, int(_BLOCK_ENTRIES / (self.N * states)))
-        self.size = min(most, max(math.isqrt(self.T), 256))
-        self._dense = self.model.matrix() if self.model.is_dense else None
-        self._compiled = self._dense is not None and use_kernels(self.N, self.T, len(self._dense))
-        self._prior = self.model.prior().ravel()
+        self._matrix = self.model.matrix() if self.model.is_dense else None
+        self._compiled = self._matrix is not None and use_kernels(self.N, self.T, self.S)
+        self._prior = self.model.prior().reshape(1, -1)
+        self._blocks = observed.blocks()
+        self._arrays: dict[str, FloatArray] = {}
 
-    def _blocks(self) -> list[tuple[int, int]]:
-        return [(t, min(t + self.size, self.T)) for t in range(0, self.T, self.size)]
+    def _array(self, name: str, slices: int) -> FloatArray:
+        """Return an array [N, slices, S] that is used again for every block: new memory costs as much as a product."""
+        if name not in self._arrays:
+            self._arrays[name] = np.empty((self.N, max(t1 - t0 for t0, t1 in self._blocks), self.S))
+        return self._arrays[name][:, :slices]
 
     def forward(self, t0: int, t1: int, alpha: FloatArray | None) -> FloatArray:
         """Return alpha [N, t1 - t0, S] of a block and add to `log_z`, given alpha [N, S] of the slice before."""
-        model = self.model
-        found = np.empty((self.N, t1 - t0, int(model.num_states)))
-        logs = self._scaled_logs(t0, t1) if self._dense is not None else None
-        if alpha is not None and logs is not None and self._compiled:
-            self._filter_compiled(alpha, logs, found)
-            return found
-        for t in range(t0, t1):
-            if t > t0 == 0 and logs is not None and self._compiled:  # the first slice alone has no step
-                self._filter_compiled(found[:, 0], (logs[0][:, 1:], logs[1][:, 1:]), found[:, 1:])
-                break
-            if alpha is None:
-                ahead = np.broadcast_to(self._prior, (self.N, found.shape[2]))
-            elif self._dense is not None:
-                ahead = alpha @ self._dense
-            else:
-                ahead = model.step("forward")(model.carried(alpha.reshape(self.N, *model.shape)))
-            alpha = found[:, t - t0]
-            if logs is not None:
-                np.multiply(ahead, logs[0][:, t - t0], out=alpha)
-                offset = logs[1][:, t - t0]
-            else:
-                weights, offset = self.observed.weights(t)
-                wide = (self.N, *model.shape)
-                np.multiply(ahead.reshape(wide), weights, out=alpha.reshape(wide))
-            total = alpha.sum(axis=1)
-            with np.errstate(divide="ignore"):
-                self.log_z += np.log(total) + offset
-            alpha *= 1.0 / np.where(total > 0.0, total, 1.0)[:, None]
+        found = self._array("alpha", t1 - t0)
+        totals = np.empty((self.N, t1 - t0))
+        weights = self.observed.weights(t0, t1)
+        if self._compiled and self._matrix is not None and alpha is not None:
+            from equifactor.sequences.state_kernels import filter_states
+
+            (own,), matrix = weights, padded(self._matrix, 0.0)
+            for n in range(self.N):
+                filter_states(alpha[n], matrix, own.rows, own.index[n], found[n], totals[n])
+        else:
+            for t in range(t1 - t0):
+                self._advance(alpha, weights, t, found[:, t])
+                alpha = found[:, t]
+                total = totals[:, t] = alpha.sum(axis=1)
+                alpha *= 1.0 / np.where(total > 0.0, total, 1.0)[:, None]
+        with np.errstate(divide="ignore"):
+            self.log_z += np.log(totals).sum(axis=1)
+        self.log_z += sum(w.tops[w.index].sum(axis=1) for w in weights)
         return found
 
-    def _filter_compiled(self, before: FloatArray, logs: tuple[FloatArray, FloatArray], found: FloatArray) -> None:
-        from equifactor.sequences.state_kernels import filter_states
+    def _advance(self, alpha: FloatArray | None, weights: list[Weights], t: int, out: FloatArray) -> None:
+        """Fill out [N, S] with alpha of slice t of a block, up to a factor, from alpha of the slice before."""
+        if alpha is None:
+            ahead = self._prior
+        elif self._matrix is not None:
+            ahead = alpha @ self._matrix
+        else:
+            inside = {w.step: w.rows[w.index[0, t]].ravel() for w in weights if w.step is not None}
+            before = self.model.carried(alpha.reshape(self.N, *self.model.shape))
+            ahead = self.model.step("forward")(before, inside).reshape(self.N, -1)
+            weights = [w for w in weights if w.step is None]
+        self._multiply(ahead, weights, t, out)
 
-        totals = np.empty(found.shape[1])
-        for n in range(self.N):
-            filter_states(before[n], self._dense, logs[0][n], found[n], totals)
-            with np.errstate(divide="ignore"):
-                self.log_z[n] += np.log(totals).sum() + logs[1][n].sum()
-
-    def _scaled_logs(self, t0: int, t1: int) -> tuple[FloatArray, FloatArray]:
-        """Return e_t [N, B, S] with largest entry 1, and the logarithms [N, B] it was divided by."""
-        logs = self.observed.log_weights(t0, t1).reshape(self.N, t1 - t0, -1)
-        top = logs.max(axis=2)
-        top[top == -np.inf] = 0.0
-        return np.exp(logs - top[:, :, None]), top
+    def _multiply(self, values: FloatArray, weights: list[Weights], t: int, out: FloatArray) -> None:
+        """Fill out [N, S] with values times e_t, for slice t of the block."""
+        factors: list[FloatArray] = []
+        for w in weights:
+            at = w.index[:, t]
+            rows = w.rows[at[0] : at[0] + 1] if self.N == 1 else w.rows[at]
+            if factors and factors[-1].size * rows.size <= _JOINT_ENTRIES * self.N**2:
+                rows = factors.pop() * rows
+            factors.append(rows)
+        if not factors:
+            out[:] = values
+        shape = (-1, self.S) if self._matrix is not None else (-1, *self.model.shape)
+        for rows in factors:
+            np.multiply(values.reshape(shape), rows, out=out.reshape(shape))
+            values = out
 
     def filtered(self) -> Iterator[tuple[int, FloatArray]]:
         """Yield the first slice of each block and alpha [N, B, S]."""
         alpha = None
         self.log_z = np.zeros(self.N)
-        for t0, t1 in self._blocks():
+        for t0, t1 in self._blocks:
             block = self.forward(t0, t1, alpha)
-            alpha = block[:, -1]
+            alpha = block[:, -1].copy()
             yield t0, block
 
     def smoothed(self) -> Iterator[tuple[int, FloatArray, FloatArray | None, FloatArray]]:
         """Yield blocks from the last to the first: first slice, p(state | all) [N, B, S], and the parts of pairs.
 
-        These are alpha [N, S or B, S] one slice before each, and e beta [N, B, S] of each, such that the probability of
-        a pair is in proportion to their product with the transition.
+        These are alpha [N, B, S] one slice before each, None in the first block, and e beta [N, B, S] of each. The
+        probability of a pair is in proportion to their product with the transition.
         """
         starts: list[FloatArray | None] = [None]
         for _, block in self.filtered():
             starts.append(block[:, -1].copy())
-            last = block
         kept = self.log_z.copy()
-        beta = np.ones((self.N, int(self.model.num_states)))
-        blocks = self._blocks()
-        for k in range(len(blocks) - 1, -1, -1):
-            t0, t1 = blocks[k]
-            block = last if k == len(blocks) - 1 else self.forward(t0, t1, starts[k])
-            p, inner, beta = self._backward(t0, t1, block, beta)
-            start = starts[k]
-            before = None if start is None else start[:, None]
-            earlier = block[:, :-1] if before is None else np.concatenate([before, block[:, :-1]], axis=1)
+        beta = np.ones((self.N, self.S))
+        for k in range(len(self._blocks) - 1, -1, -1):
+            (t0, t1), start = self._blocks[k], starts[k]
+            if k < len(self._blocks) - 1:
+                block = self.forward(t0, t1, start)
+            p, inner = self._array("p", t1 - t0), self._array("inner", t1 - t0)
+            beta = self._backward(t0, t1, block, beta, p, inner)
+            earlier = None if start is None else np.concatenate([start[:, None], block[:, :-1]], axis=1)
             yield t0, p, earlier, inner
         self.log_z = kept
 
     def _backward(
-        self, t0: int, t1: int, block: FloatArray, beta: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return p(state | all) and e beta [N, B, S] of a block, and beta [N, S] of the slice before it."""
+        self, t0: int, t1: int, block: FloatArray, beta: FloatArray, p: FloatArray, inner: FloatArray
+    ) -> FloatArray:
+        """Fill p(state | all) and e beta [N, B, S] of a block; return beta [N, S] of the slice before it."""
         model = self.model
-        p, inner = np.empty_like(block), np.empty_like(block)
-        logs = self._scaled_logs(t0, t1)[0] if self._dense is not None else None
-        if logs is not None and self._compiled and self._dense is not None:
+        weights = self.observed.weights(t0, t1)
+        if self._compiled and self._matrix is not None:
             from equifactor.sequences.state_kernels import smooth_states
 
-            transposed, beta = np.ascontiguousarray(self._dense.T), np.array(beta)
+            (own,), matrix = weights, padded(self._matrix.T, 0.0)
             for n in range(self.N):
-                smooth_states(beta[n], transposed, logs[n], block[n], p[n], inner[n])
-            return p, inner, beta
-        for t in range(t1 - 1, t0 - 1, -1):
-            both = block[:, t - t0] * beta
-            total = both.sum(axis=1, keepdims=True)
-            p[:, t - t0] = both / np.where(total > 0.0, total, 1.0)
-            if logs is not None:
-                inside = logs[:, t - t0] * beta
-            else:
-                inside = (self.observed.weights(t)[0] * beta.reshape(self.N, *model.shape)).reshape(self.N, -1)
-            inner[:, t - t0] = inside
-            if t == 0:
+                smooth_states(beta[n], matrix, own.rows, own.index[n], block[n], p[n], inner[n])
+            return beta
+        for t in range(t1 - t0 - 1, -1, -1):
+            np.multiply(block[:, t], beta, out=p[:, t])
+            total = p[:, t].sum(axis=1, keepdims=True)
+            p[:, t] *= 1.0 / np.where(total > 0.0, total, 1.0)
+            self._multiply(beta, weights, t, inner[:, t])
+            if t0 + t == 0:
                 break
-            if self._dense is not None:
-                beta = inside @ self._dense.T
+            if self._matrix is not None:
+                beta = inner[:, t] @ self._matrix.T
             else:
-                back = model.spread(model.step("backward")(inside.reshape(self.N, *model.shape)))
+                back = model.spread(model.step("backward")(inner[:, t].reshape(self.N, *model.shape)))
                 beta = np.broadcast_to(back, (self.N, *model.shape)).reshape(self.N, -1)
             top = beta.max(axis=1, keepdims=True)
             beta = beta / np.where(top > 0.0, top, 1.0)
-        return p, inner, beta
+        return beta

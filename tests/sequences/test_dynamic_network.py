@@ -45,8 +45,15 @@ def random_network(rng: np.random.Generator, size: int) -> ef.DynamicNetwork:
 
 
 def partly_observed(rng: np.random.Generator, network: ef.DynamicNetwork, length: int, n: int) -> list[dict[str, Any]]:
+    """Return drawn sequences in which a third of the values is missing, and a third is weights that allow the value."""
+
+    def seen(name: str, x: int) -> Any:
+        weights = rng.random(len(network.states[name])) * (rng.random(len(network.states[name])) < 0.7)
+        weights[x] += 0.1
+        return (x, None, weights.tolist())[rng.integers(3)]
+
     drawn = network.sample(length, n, seed=int(rng.integers(1000)))
-    return [{v: [x if rng.random() < 0.5 else None for x in xs] for v, xs in one.items()} for one in drawn]
+    return [{v: [seen(v, x) for x in xs] for v, xs in one.items()} for one in drawn]
 
 
 def unrolled(network: ef.DynamicNetwork, seen: dict[str, Any], length: int, until: int | None = None) -> Any:
@@ -87,7 +94,8 @@ def test_answers_equal_those_of_the_unrolled_network(seed: int) -> None:
                 np.testing.assert_allclose(filtered[name][t], part.marginals[f"{name}[{t}]"], atol=1e-10)
         best = ef.solve(network.unroll(length), "MAP", "exact", evidence=evidence)
         assert decoded.log_score == pytest.approx(best.log_score, abs=1e-10)
-        assert network.unroll(length).log_score(decoded.numbers.ravel()) == pytest.approx(best.log_score, abs=1e-10)
+        weighted = network.unroll(length).condition({v: x for v, x in evidence.items() if isinstance(x, list)})
+        assert weighted.log_score(decoded.numbers.ravel()) == pytest.approx(best.log_score, abs=1e-10)
 
 
 @pytest.mark.usefixtures("passes")
@@ -156,6 +164,28 @@ def test_all_forms_of_observations_agree() -> None:
     many = WEATHER.smooth([columns, {"umbrella": ["no"]}])
     assert [len(one) for one in many] == [3, 1]
     np.testing.assert_allclose(many[0]["rain"], expected)
+
+
+def test_all_forms_of_weights_agree() -> None:
+    pd = pytest.importorskip("pandas")
+    rows = [[0.2, 0.8], None, [0.0, 1.0], [1.0, 3.0]]
+    by_state = [{"yes": 0.8, "no": 0.2}, None, "yes", {"no": 1.0, "yes": 3.0}]
+    forms = [
+        {"umbrella": rows},
+        {"umbrella": by_state},
+        {"umbrella": np.array([row or [np.nan, np.nan] for row in rows])},
+        pd.DataFrame({"umbrella": by_state}),
+        [{"umbrella": value} for value in by_state],
+    ]
+    whole = ef.solve(WEATHER.unroll(4), evidence={f"umbrella[{t}]": x for t, x in enumerate(by_state) if x is not None})
+    for form in forms:
+        one = WEATHER.smooth(form)
+        assert one.log_z == pytest.approx(whole.log_z)
+        np.testing.assert_allclose(one["rain", 1]["yes"], whole.marginals["rain[1]"][1])
+        assert WEATHER.smooth(form, solver="exact").log_z == pytest.approx(whole.log_z)
+    sharp = WEATHER.smooth({"rain": np.eye(2)[[0, 1]]})
+    np.testing.assert_allclose(sharp["umbrella"], WEATHER.smooth({"rain": ["no", "yes"]})["umbrella"])
+    assert WEATHER.decode({"umbrella": [[0.0, 0.0]]}).status is ef.Status.ZERO_PROBABILITY
 
 
 def test_predictions_follow_the_observations() -> None:
@@ -231,6 +261,10 @@ def test_tables_that_do_not_fit_are_refused(then: Any, message: str) -> None:
         ({"umbrella": ["maybe"]}, "maybe"),
         ({"umbrella": "yes"}, "list"),
         ({"fog": [1]}, "fog"),
+        ({"umbrella": [[0.1, 0.2, 0.3]]}, "row 0, column umbrella: .* one weight >= 0"),
+        ({"umbrella": np.array([[0.1, 0.2], [0.3, -0.1]])}, "row 1, column umbrella"),
+        ({"umbrella": np.array([[0.1, 0.2], [0.3, np.nan]])}, "row 1, column umbrella"),
+        ({"umbrella": [[0.1, 0.2]], "rain": ["no", "no"]}, "different lengths"),
         ([], "at least one slice"),
         (0, "at least one slice"),
         ("yes", "Observations must be"),
