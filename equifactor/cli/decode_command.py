@@ -151,11 +151,28 @@ def decode(
     else:
         raise OptionError(f"{code}: the code has no observables, so -o {output} has no flips to hold. Leave it out.")
     assert shots is not None
-    if len({shots, *outputs.values()} - {"-"}) < len([path for path in (shots, *outputs.values()) if path != "-"]):
-        raise OptionError("One file cannot hold two of: the shots, the flips and the errors found. Name other files.")
-    if gaps is not None and resume:
-        raise OptionError(f"--gaps {gaps} cannot be continued by --resume. Leave out one of the two.")
+    files = [path for path in (shots, *outputs.values(), gaps) if path not in (None, "-")]
+    if len(set(files)) < len(files):
+        raise OptionError(
+            "One file cannot hold two of: the shots, the flips, the errors found and the gaps. Name other files."
+        )
+    if gaps is not None:
+        _check_gaps(gaps, chosen, outputs, resume=resume)
     _predict(decoder, shots, outputs, (in_format, out_format), time_limit, resume, gaps)
+
+
+def _check_gaps(gaps: str, method: str | None, outputs: dict[str, str], *, resume: bool) -> None:
+    """Raise an error if gaps could not be written, before any shot is decoded."""
+    from equifactor.base.files import check_writable
+    from equifactor.cli.decode_counts import states_gaps
+
+    if resume:
+        raise OptionError(f"--gaps {gaps} cannot be continued by --resume. Leave out one of the two.")
+    if gaps == "-" and "-" in outputs.values():
+        raise OptionError("Gaps and flips cannot both be written to stdout. Name a file with -o FILE.")
+    if not states_gaps(method):
+        raise OptionError(f"--gaps {gaps}: {method} does not state gaps. Use --method pooled.")
+    check_writable(gaps)
 
 
 def _predict(
@@ -183,8 +200,6 @@ def _predict(
             rows = read_shots(path, widths[kind], kinds[kind])
             old[kind] = np.unpackbits(rows, axis=1, bitorder="little", count=widths[kind]).astype(bool)
     found, packed = _read_events(decoder, shots, in_format)
-    if gaps is not None:
-        check_writable(gaps)
     done = min(map(len, old.values()))
     if len({len(rows) for rows in old.values()}) > 1 or done > len(found):
         sizes = ", ".join(f"{outputs[kind]} has {len(old[kind])} rows" for kind in outputs)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from equifactor.decoding import ErrorModel
 
+_CURVES = (".csv", ".png", ".svg", ".pdf")  # The suffixes of files that hold a curve.
 _RARELY = 0.5  # A decoder that explains a smaller share of the shots rarely converges. Chosen by hand.
 _MISSED, _FEW = (
     0.3,
@@ -57,11 +58,11 @@ def count_errors(
 
     if output != "-":
         check_writable(output)
-    if curve is not None:
-        check_writable(curve)
     needs_no_prior = asked.ebn0 is not None and asked.prior is None and not has_priors(asked.code)
     model = read_source(asked.code, 0.25 if needs_no_prior else asked.prior, basis=asked.basis)
     of_words = not model.num_observables
+    if curve is not None:
+        _check_curve(curve, asked, output, of_words=of_words)
     if of_words and asked.prior is None and asked.ebn0 is None:
         raise OptionError(
             "The code has no observables, so there are no logical errors. Use a .dem, .stim or .npz file that has "
@@ -84,10 +85,10 @@ def count_errors(
         left = None if time_limit is None else clock.left
         row = _added(row, count(model, asked, (first, asked.sample), left))
     interrupted = row.pop("interrupted", False)
-    if curve is not None:
-        _write_curve(curve, row)
     row = {**asdict(asked), **row, "rate_bounds": _bounds(row)}
     write_text(output, json.dumps(row) + "\n" if as_json else _text(row) + "\n")
+    if curve is not None:
+        _write_curve(curve, row)
     if row["undecided"]:
         say(f"{len(row['undecided'])} of {row['shots']} shots were undecided at the time limit")
     if row["shots"] < asked.sample:
@@ -96,13 +97,37 @@ def count_errors(
         raise typer.Exit(Exit.INTERRUPTED if interrupted else Exit.UNSOLVED)
 
 
+def _check_curve(path: str, asked: SampleRequest, output: str, *, of_words: bool) -> None:
+    """Raise an error if a curve could not be written to this file, before any shot is decoded."""
+    from equifactor.base.files import check_writable
+    from equifactor.base.optional_packages import needed
+
+    if Path(path).suffix not in _CURVES or path == output:
+        other = " and differ from that of -o" if path == output else ""
+        raise OptionError(f"--curve {path}: the name of the file must end in one of {', '.join(_CURVES)}{other}.")
+    check_writable(path)
+    if of_words or not states_gaps(asked.method):
+        name = "sum-product, the default for words," if of_words and asked.method is None else asked.method
+        raise OptionError(f"--curve {path}: {name} does not state gaps of shots. Use --method pooled.")
+    if not path.endswith(".csv"):
+        needed("matplotlib", f"--curve {path}")
+
+
+def states_gaps(method: str | None) -> bool:
+    """Return whether a method states gaps; None is the default method for shots."""
+    from equifactor.decoding.decoder import default_method
+    from equifactor.decoding.methods import PooledDecoding, decoding_method
+
+    return isinstance(decoding_method(method or default_method("cpu")), PooledDecoding)
+
+
 def _write_curve(path: str, row: dict[str, Any]) -> None:
     """Write the rate against the share of shots set aside."""
     from equifactor.base.files import write_text
     from equifactor.decoding.post_selection import curve_of_counts
 
-    if row.get("gaps") is None:
-        raise OptionError(f"{path}: {row.get('method', 'the method')} does not state gaps. Use --method pooled.")
+    if row.get("gaps") is None or not row["shots"]:
+        return say(f"{path} was not written: no shot was decoded")
     curve = curve_of_counts(row["gaps"])
     if path.endswith(".csv"):
         write_text(path, curve.to_csv())

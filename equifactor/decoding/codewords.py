@@ -20,6 +20,7 @@ from equifactor.decoding.error_sampling import counted_text
 from equifactor.decoding.given_arrays import read_array
 from equifactor.decoding.methods import DecodingMethod, decoding_method
 from equifactor.decoding.problem import DecodingProblem
+from equifactor.decoding.shot_priors import CERTAIN
 from equifactor.decoding.shot_store import ShotStore
 from equifactor.generators.argument_checks import real, whole
 from equifactor.generators.channel import BurstyChannel, check_channel
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.decoding.decoding_result import DecodingResult
 
-_SURE = 1000.0  # The log ratio of a bit that is known; infinite log ratios are clipped to it. Chosen by hand.
+_MOST = 0.99 * CERTAIN  # Finite log ratios are clipped to this one, which is smaller than that of a known bit.
 _BATCH = 1000  # The number of words that are sent together, which bounds memory. Chosen by hand.
 
 
@@ -125,7 +126,8 @@ class WordDecoder:
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         width = self.problem.model.num_errors
-        ratios = np.clip(_read_ratios(log_ratios, width), -_SURE, _SURE)
+        given = _read_ratios(log_ratios, width)
+        ratios = np.where(np.isinf(given), np.sign(given) * CERTAIN, np.clip(given, -_MOST, _MOST))
         checks = self.problem.model.num_detectors
         store = ShotStore(self.problem, lambda a, b: np.zeros((b - a, checks), bool), len(ratios), keep=True)
         store.ratios = np.ascontiguousarray(ratios[:, self.problem.error_of_bit], np.float32)

@@ -21,7 +21,7 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.linked_parts import linked
 from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, PooledDecoding, decoding_method
 from equifactor.decoding.problem import DecodingProblem
-from equifactor.decoding.shot_priors import shot_ratios
+from equifactor.decoding.shot_priors import shot_ratios, weigh_certain
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.generators.argument_checks import whole
 from equifactor.kernels.readiness import plain_seconds_left
@@ -180,9 +180,11 @@ class Decoder:
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         source, count = shot_source(shots, self.model, packed)
-        store = ShotStore(self.problem, source, count, corrections, has_gap=self._has_gap)
-        store.ratios = shot_ratios(self.problem, count, priors, erasures)
-        return answered(self.engine, store, time_limit, progress, str(self.method))
+        ratios = shot_ratios(self.problem, count, priors, erasures)
+        store = ShotStore(self.problem, source, count, corrections or ratios is not None, has_gap=self._has_gap)
+        store.ratios = ratios
+        result = answered(self.engine, store, time_limit, progress, str(self.method))
+        return result if corrections else dataclasses.replace(result, corrections=None)
 
     @checks_types("seed")
     def logical_error_rate(
@@ -260,6 +262,8 @@ def answered(
 
         engine.decode(store, clock, tell)
         seconds = Clock.now() - begin
+    if store.ratios is not None:
+        weigh_certain(store)
     problem, decoded = store.problem, store.decoded
     kept = problem.corrections(store.correction) * decoded[:, None] if store.keep else None
     explained = store.converged & store.explicable & decoded

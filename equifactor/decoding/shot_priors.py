@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import FloatArray
     from equifactor.decoding.problem import DecodingProblem
+    from equifactor.decoding.shot_store import ShotStore
 
 _MOST = 2**31  # The largest number of log ratios of one call, 8 GiB. Chosen by hand.
 _CHUNK = 256  # The number of shots whose log ratios are computed at a time. Chosen by hand.
-_LEAST = 1e-12  # Probabilities are at least this far from 0 and 1, so that log ratios are finite.
+# The log ratio of a bit that is certain in a shot. Other log ratios are below 745, since numbers are above 2^-1075.
+CERTAIN = 1000.0
 
 
 def shot_ratios(problem: DecodingProblem, count: int, priors: Any, erasures: Any) -> NDArray[np.float32] | None:
@@ -59,6 +61,21 @@ def shot_ratios(problem: DecodingProblem, count: int, priors: Any, erasures: Any
     return _merged_ratios(problem, count, given, lost.astype(bool))
 
 
+def weigh_certain(store: ShotStore) -> None:
+    """Mark shots as inexplicable whose errors contradict a certain bit, and leave certain bits out of the weights.
+
+    Shots that are explained have a decoded bit for each certain bit, since every other bit costs less.
+    """
+    assert store.ratios is not None
+    for first in range(0, store.count, _CHUNK):
+        rows = slice(first, first + _CHUNK)
+        ratios = store.ratios[rows]
+        bits = np.unpackbits(store.correction[rows], axis=1, bitorder="little", count=ratios.shape[1]).astype(bool)
+        certain = np.abs(ratios) == CERTAIN
+        store.explicable[rows] &= ~(certain & (bits != (ratios < 0.0))).any(axis=1)
+        store.weight[rows] += CERTAIN * (certain & bits & (ratios < 0.0)).sum(axis=1)
+
+
 def _merged_ratios(problem: DecodingProblem, count: int, given: FloatArray, lost: Any) -> NDArray[np.float32]:
     """Return the log ratios of the bits: a bit is an odd number of the errors that flip the same targets."""
     group = problem.model.groups()
@@ -70,6 +87,7 @@ def _merged_ratios(problem: DecodingProblem, count: int, given: FloatArray, lost
         rows = slice(first, min(first + _CHUNK, count))
         p = np.where(lost[rows] if lost.ndim == 2 else lost, 0.5, given[rows] if given.ndim == 2 else given)
         p = np.broadcast_to(p, (rows.stop - first, problem.model.num_errors))
-        odd = odd_probability(np.clip(p[:, order], _LEAST, 1.0 - _LEAST), begins)[:, own]
-        ratios[rows, : len(own)] = np.log1p(-odd) - np.log(odd)
+        odd = odd_probability(p[:, order], begins)[:, own]
+        with np.errstate(divide="ignore"):  # of probabilities 0 and 1
+            ratios[rows, : len(own)] = np.clip(np.log1p(-odd) - np.log(odd), -CERTAIN, CERTAIN)
     return ratios

@@ -251,3 +251,33 @@ def test_what_a_code_needs_is_named_as_in_the_command(command) -> None:
     ran = command("decode", "steane", "--sample", "100")
     assert ran.status == 3
     assert "codes are bb72, bb90, bb108, bb144, bb288, and suffixes of files are .dem" in ran.err
+
+
+def test_the_curve_is_written_to_its_file(command, code: str, tmp_path: Path) -> None:
+    assert command("decode", code, "--sample", "40", "--curve", "curve.csv").status == 0
+    assert (tmp_path / "curve.csv").read_text().startswith("gap,set_aside,shots,errors,rate\n")
+
+
+def test_files_for_curves_and_gaps_are_checked_before_decoding(
+    command, code: str, hamming: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise AssertionError("shots were decoded before the arguments were checked")
+
+    monkeypatch.setattr(Decoder, "decode", fail)
+    monkeypatch.setattr(Decoder, "logical_error_rate", fail)
+    (tmp_path / "s.01").write_text("10\n")
+    drawn = ["decode", code, "--sample", "40"]
+    for arguments, words in [
+        ([*drawn, "--curve", "curve.xyz"], "must end in one of .csv, .png, .svg, .pdf"),
+        ([*drawn, "--curve", "c.csv", "-o", "c.csv"], "differ from that of -o"),
+        ([*drawn, "--curve", "c.csv", "--method", "relay"], "relay does not state gaps"),
+        (["decode", hamming, "--sample", "9", "--prior", "0.1", "--curve", "c.csv"], "sum-product, the default"),
+        (["decode", code, "s.01", "--gaps", "g", "--method", "relay"], "relay does not state gaps"),
+        (["decode", code, "s.01", "--gaps", "s.01"], "cannot hold two of"),
+        (["decode", code, "s.01", "--gaps", "-"], "cannot both be written to stdout"),
+    ]:
+        ran = command(*arguments)
+        assert ran.status == 2, arguments
+        assert words in ran.err.replace("\n", " ")
+    assert (tmp_path / "s.01").read_text() == "10\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equifactor.base.errors import ModelError
-from equifactor.decoding import Decoder, ErrorModel, surface_code
+from equifactor.decoding import Decoder, ErrorModel, WordDecoder, surface_code
 
 
 @pytest.mark.parametrize("method", ["relay", "pooled", "bp-osd"])
@@ -48,3 +48,32 @@ def test_wrong_priors_are_refused() -> None:
         decoder.decode([[0]], priors=[0.1, np.nan, 0.0])
     with pytest.raises(ModelError, match="truth values"):
         decoder.decode([[0]], erasures=[0, 2, 0])
+
+
+@pytest.mark.parametrize("method", ["optimal", "pooled", "relay"])
+def test_errors_that_are_certain_in_a_shot_explain_what_those_of_a_model_explain(method: str) -> None:
+    H, L = [[1, 1, 0, 1, 1], [0, 1, 1, 0, 1]], [[1, 0, 0, 0, 1]]
+    rng = np.random.default_rng(5)
+    shots = rng.integers(2, size=(24, 2))
+    priors = rng.choice([0.0, 1.0, 1e-9, 0.2, 0.6], size=(24, 5), p=[0.4, 0.2, 0.1, 0.2, 0.1])
+    priors = np.where(priors == 0.2, rng.uniform(0.1, 0.3, (24, 5)), priors)  # so that no two sets are equally likely
+    result = Decoder(H, 0.1, L, method=method).decode(shots, priors=priors, corrections=True)
+    for n in range(24):
+        alone = Decoder(H, priors[n], L, method=method).decode(shots[[n]], corrections=True)
+        assert result.converged[n] == alone.converged[0]
+        if result.proven is not None:
+            assert result.proven[n] == alone.proven[0]
+        if alone.converged[0]:
+            np.testing.assert_allclose(result.weight[n], alone.weight[0], atol=1e-3)
+            possible = np.where(result.corrections[n], priors[n], 1.0 - priors[n])
+            assert possible.min() > 0.0
+            assert result.flips[n] == alone.flips[0]
+    assert 4 < result.converged.sum() < 22
+
+
+def test_a_word_that_contradicts_known_bits_does_not_converge() -> None:
+    decoder = WordDecoder([[1, 1, 0], [0, 1, 1]], "relay")
+    result = decoder.decode([[np.inf, -np.inf, -3.0], [np.inf, -2.0, -3.0], [1e5, 1e5, -1e5], [-np.inf, 2.0, 3.0]])
+    assert result.converged.tolist() == [False, True, True, True]
+    assert result.corrections[1:].tolist() == [[0, 0, 0], [0, 0, 0], [1, 1, 1]]
+    assert result.weight[3] == pytest.approx(5.0)
