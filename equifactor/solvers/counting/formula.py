@@ -127,7 +127,8 @@ class FormulaBuilder:
         return float((self.card[self.card > 2].astype(np.float64) ** 2).sum())
 
     def add_states(self) -> None:
-        """Add the clauses by which a variable has one of its three or more states."""
+        """Add the clauses by which a variable has one of its states; those of two states have one without a clause."""
+        self.clauses.update(frozenset((x,)) for x in self.literal[self.state_ptr[:-1][self.card == 1]].tolist())
         for i in np.flatnonzero(self.card > 2).tolist():
             own = self.literal[self.state_ptr[i] : self.state_ptr[i + 1]].tolist()
             self.clauses.add(frozenset(own))

@@ -50,9 +50,8 @@ def parameter_formula(graph: FactorGraph) -> WeightedFormula:
                 t = literal[first + k] = builder.variable(-1.0)
                 builder.clauses.add(frozenset((*(x ^ 1 for x in own), t)))
                 builder.clauses.update(frozenset((t ^ 1, x)) for x in own)
-    observed = np.where(s.card == 1, 0, -1 if graph.observed is None else graph.observed)
-    seen = np.flatnonzero(observed >= 0)
-    builder.clauses.update(frozenset((x,)) for x in builder.literal[s.state_ptr[seen] + observed[seen]].tolist())
+    for i, state in graph.evidence.items():
+        builder.clauses.add(frozenset((int(builder.literal[s.state_ptr[i] + state]),)))
     formula = builder.finish()
     literals: IntArray = np.append(formula.state_literal, np.array(literal, np.int64))
     return WeightedFormula(

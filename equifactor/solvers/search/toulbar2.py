@@ -104,8 +104,12 @@ class Toulbar2(GraphSolver):
             cfn.AddFunction(scope, costs)
         with _alarm(cfn, context.clock.left):
             solution = cfn.Solve()
-        states = None if solution is None else np.array(solution[0], np.int64)
-        return states, float(cfn.GetDDualBound()), not cfn.Option.limited, int(cfn.GetNbNodes())
+        proven, nodes = not cfn.Option.limited, int(cfn.GetNbNodes())
+        if solution is None:
+            return None, float(cfn.GetDDualBound()), proven, nodes
+        # After a search that was stopped early, toulbar2 states weaker dual bounds of later searches in the process.
+        dual = float(solution[1] if proven else cfn.GetDDualBound())
+        return np.array(solution[0], np.int64), dual, proven, nodes
 
 
 @dataclass(frozen=True)

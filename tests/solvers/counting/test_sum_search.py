@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor import AtMost, Clause, Exactly, FactorGraph, Parity, Status
+from equifactor import AtMost, Clause, Count, Exactly, FactorGraph, Parity, Status
 from equifactor.base.clock import Clock
+from equifactor.graph.structured_factor import StructuredFactor
 from equifactor.solvers.counting import search_state, sum_search
 from equifactor.solvers.counting.formula import formula_of
 from equifactor.solvers.counting.search_state import SumSearch
@@ -208,3 +209,14 @@ def test_clauses_of_many_states_are_counted_before_they_are_made(lines_run) -> N
     graph = ef.generators.potts_grid(4, 4, states=60, seed=0)
     assert formula_of(graph, 1e-3) is None
     assert lines_run(lambda: formula_of(graph, 1e-3)) < 2000
+
+
+@pytest.mark.parametrize("factor", [AtMost(9), Count([0.5] * 10)])
+def test_counts_that_exclude_nothing(factor: StructuredFactor) -> None:
+    # Written as tables, the factor has auxiliary variables of one state.
+    graph = FactorGraph([2] * 9, [(range(9), factor), ([0, 1], [[1, 2], [3, 4]])])
+    want = ef.solve(graph, "MAR", "exact")
+    got = ef.solve(graph, "MAR", "search-sum")
+    assert got.log_z == pytest.approx(want.log_z)
+    np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-12)
+    assert ef.compile_circuit(graph).log_z([{}]) == pytest.approx([want.log_z])

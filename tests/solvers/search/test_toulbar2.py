@@ -65,6 +65,14 @@ def test_the_deadline_gives_the_best_so_far_and_bounds():
 
 
 @needs_package
+def test_proven_answers_have_tight_bounds_after_a_search_that_was_stopped():
+    solve(ising_grid(40, 40, wrap=True, seed=1), "MAP", "toulbar2", time_limit=0.02)
+    for seed in (0, 2, 5, 6):
+        graph = random_graph(8, 14, arity=(1, 4), card=(2, 4), zeros=0.2, seed=seed)
+        assert solve(graph, "MAP", "toulbar2").gap < 1e-7
+
+
+@needs_package
 def test_no_solution_is_zero_probability():
     differ = 1.0 - np.eye(3)
     pairs = [(i, j) for i in range(4) for j in range(i)]
