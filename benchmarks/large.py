@@ -4,6 +4,7 @@
     torchrun --nproc-per-node 2 -m benchmarks.large --edges 1e8 --scale 23 --threads 1
     python -m benchmarks.large --edges 5e9 --scale 28 --device cuda           # 66 GB on the GPU
     python -m benchmarks.large --edges 1e7 --scale 20 --device cuda --check   # beliefs equal those of the CPU
+    python -m benchmarks.large --edges 1e8 --scale 23 --states 3              # variables with three states
 
 One variable in a hundred has a prior of .05 or .95. The limit is the time to read the ends of the edges and to read
 and write the messages, at the bandwidth of a copy that is measured first: accesses to variables are not in it. With
@@ -24,7 +25,6 @@ import numpy as np
 from equifactor import large
 from equifactor.large.rmat import _QUADRANTS
 
-TABLE = ((0.52, 0.48), (0.48, 0.52))
 _PREFIX = 8  # Levels of R-MAT whose row is the same for all edges of a chunk on a GPU.
 _CHUNK = 2**26  # Edges that are drawn together on a GPU.
 
@@ -77,8 +77,18 @@ def edges_on_gpu(scale: int, count: int, in_order: bool) -> Any:
     return edges
 
 
-def priors_of(num_vars: int) -> np.ndarray:
+def table_of(states: int) -> np.ndarray:
+    """Return a table in which neighbours prefer the same state."""
+    return np.full((states, states), 0.96 / states) + 0.04 * np.eye(states)
+
+
+def priors_of(num_vars: int, states: int) -> np.ndarray:
     rng = np.random.default_rng(0)
+    if states > 2:
+        weights = np.ones((num_vars, states), np.float32)
+        seeds = rng.integers(0, num_vars, num_vars // 100)
+        weights[seeds, rng.integers(0, states, len(seeds))] = 20.0
+        return weights
     priors = np.full(num_vars, 0.5, np.float32)
     seeds = rng.integers(0, num_vars, num_vars // 100)
     priors[seeds] = np.where(rng.random(len(seeds)) < 0.5, 0.05, 0.95)
@@ -124,6 +134,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="*", default=[1])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--bits", type=int, default=16)
+    parser.add_argument("--states", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=5)
     parser.add_argument("--sorted", action="store_true")
     parser.add_argument("--check", action="store_true", help="compare with the CPU")
@@ -140,15 +151,20 @@ def main() -> None:
         if args.sorted:
             np.save(edges, drawn[np.argsort(drawn[:, 0], kind="stable")])
     bandwidth = copy_bandwidth(args.device)
-    limit = count * (8 + 2 * 2 * args.bits // 8) / bandwidth
+    limit = count * (8 + 2 * 2 * (args.states - 1) * args.bits // 8) / bandwidth
+    table = table_of(args.states)
     if rank == 0:
-        print(f"{count:.2g} edges, 2^{args.scale} variables, {args.bits} bits, copy {bandwidth / 1e9:.1f} GB/s")
-    settings: dict[str, Any] = {"priors": priors_of(2**args.scale), "bits": args.bits, "tolerance": 0.0}
+        print(
+            f"{count:.2g} edges, 2^{args.scale} variables of {args.states} states, {args.bits} bits, "
+            f"copy {bandwidth / 1e9:.1f} GB/s"
+        )
+    priors = priors_of(2**args.scale, args.states)
+    settings: dict[str, Any] = {"priors": priors, "bits": args.bits, "tolerance": 0.0}
     for threads in args.threads:
         peak = MemoryPeak()
         start, cpu = time.perf_counter(), time.process_time()
         result = large.solve(
-            edges, TABLE, iterations=args.iterations, device=args.device, threads=threads, progress=peak, **settings
+            edges, table, iterations=args.iterations, device=args.device, threads=threads, progress=peak, **settings
         )
         whole, cpu = time.perf_counter() - start, time.process_time() - cpu
         seconds = result.seconds / max(1, result.iterations)
@@ -165,7 +181,7 @@ def main() -> None:
                 flush=True,
             )
     if args.check:
-        other = large.solve(edges, TABLE, iterations=args.iterations, **settings)
+        other = large.solve(edges, table, iterations=args.iterations, **settings)
         print("equal to the CPU, bit for bit:", np.array_equal(other.log_odds, result.log_odds))
 
 

@@ -165,6 +165,7 @@ def _score() -> None:
 
     for bits in (16, 32):
         score(rmat_edges(6, 100), [[2.0, 1.0], [1.0, 2.0]], bits=bits)
+        score(rmat_edges(6, 100), [[2.0, 1.0, 1.0], [1.0, 2.0, 1.0], [1.0, 1.0, 2.0]], bits=bits)
     solve(ising_grid(160, 160, seed=1), "MAR", "bp(iterations=2)", threads=2)
 
 

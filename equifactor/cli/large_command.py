@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from math import isfinite
+from math import isfinite, isqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,23 +36,29 @@ def large(
     ],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="FILE", help="A .npy or .parquet file for the probability of state 1."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="A .npy or .parquet file for the probability of state 1, or of each state.",
+        ),
     ],
     table: Annotated[
         list[str],
         typer.Option(
             metavar="NUMBERS",
-            help='The factor of an edge, "t00 t01 t10 t11" by the states of its two ends; repeat it for more tables.',
+            help='The factor of an edge, "t00 t01 t10 t11" by the states of its two ends, or 9 numbers for 3 states, '
+            "and so on; repeat it for more tables.",
         ),
     ],
     priors: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="P|FILE",
             help="Probability of state 1 of all variables; a .npy file with one for each; or a Parquet file with the "
-            "columns variable and probability. Other variables have 0.5.",
+            "columns variable and probability. With K > 2 states K weights for each. By default all states are alike.",
         ),
-    ] = "0.5",
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +66,10 @@ def large(
         ),
     ] = None,
     prior_columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns of a Parquet file of priors: variable and probability.")
+        str | None,
+        typer.Option(
+            metavar="A,B[,..]", help="Columns of a Parquet file of priors: variable and probability, or K of them."
+        ),
     ] = None,
     table_of_edge: Annotated[
         str | None, typer.Option(metavar="FILE", help="A .npy file with the number of the table of each edge, from 0.")
@@ -88,9 +97,10 @@ def large(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the run.")] = False,
     strict: Strict = False,
 ) -> None:
-    """Run belief propagation on a binary pairwise model whose factors share a few tables, such as guilt by association.
+    """Run belief propagation on a pairwise model whose factors share a few tables, such as guilt by association.
 
-    An edge takes 12 bytes of memory, or 4 if EDGES is a .npy file of int32, which stays on the disk. To divide the
+    An edge takes 12 bytes of memory, or 4 if EDGES is a .npy file of int32, which stays on the disk, and 4 more for
+    each state beyond two. To divide the
     edges among processes, on one machine or several, start the command by torchrun:
     torchrun --nproc-per-node 2 -m equifactor large ...
     """
@@ -101,7 +111,7 @@ def large(
     check_output(output)
     size: Any = bits
     result = solve(
-        _file_or_trial(edges), [_table(text) for text in table], priors=_number_or_file(priors),
+        _file_or_trial(edges), [_table(text) for text in table], priors=_numbers_or_file(priors),
         table_of_edge=table_of_edge, damping=damping, iterations=iterations, tolerance=tolerance, bits=size,
         device=device, threads=threads, time_limit=time_limit, checkpoint=checkpoint,
         checkpoint_every=checkpoint_every, columns=names_in(columns), prior_columns=names_in(prior_columns),
@@ -142,13 +152,15 @@ def _table(text: str) -> list[list[float]]:
         numbers = [float(word) for word in text.replace(",", " ").split()]
     except ValueError:
         numbers = []
-    if len(numbers) != 4:
-        raise OptionError(f'--table must be four numbers such as "0.6 0.4 0.4 0.6", found "{text}".')
-    return [numbers[:2], numbers[2:]]
+    states = isqrt(len(numbers))
+    if states < 2 or states**2 != len(numbers):
+        raise OptionError(f'--table must be 4, 9, 16 .. numbers such as "0.6 0.4 0.4 0.6", found "{text}".')
+    return [numbers[row * states : (row + 1) * states] for row in range(states)]
 
 
-def _number_or_file(text: str) -> float | str:
+def _numbers_or_file(text: str | None) -> Any:
     try:
-        return float(text)
+        numbers = [float(word) for word in text.replace(",", " ").split()] if text is not None else None
     except ValueError:
         return text
+    return numbers[0] if numbers is not None and len(numbers) == 1 else numbers

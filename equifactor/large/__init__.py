@@ -1,7 +1,7 @@
-"""Belief propagation on binary pairwise models with up to billions of edges, such as guilt by association.
+"""Belief propagation on pairwise models with up to billions of edges, such as guilt by association.
 
-V variables with two states, E edges, T tables that the factors of the edges share. A message is a log ratio
-ln m(1)/m(0), stored as a whole number of quanta. Log odds are ln P(1)/P(0).
+V variables with K states, E edges, T tables that the factors of the edges share. A message is K - 1 log ratios
+ln m(s)/m(0), stored as whole numbers of quanta. Log odds are ln P(1)/P(0), with more states ln P(s)/(1 - P(s)).
 
 large_solve.py      `solve`: reads the model, runs the iterations, returns a `LargeResult`
 large_files.py      edges, priors and beliefs in .npy and Parquet files and in arrays

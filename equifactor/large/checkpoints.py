@@ -78,9 +78,9 @@ class Checkpoints:
                 begin = int(path.stem.rpartition("-")[2])
                 part = np.load(path, mmap_mode="r")
                 # The run may continue with another number of processes, whose edges lie in several files.
-                low, high = max(begin, self.start), min(begin + part.shape[1], self.start + num_edges)
+                low, high = max(begin, self.start), min(begin + part.shape[-1], self.start + num_edges)
                 if high > low:
-                    engine.restore(low - self.start, part[:, low - begin : high - begin])
+                    engine.restore(low - self.start, part[..., low - begin : high - begin])
                     covered += high - low
             with np.load(self.folder / f"variables-{iteration}.npz") as variables:
                 engine.restore_variables(variables["x"], variables["log_odds"])

@@ -22,6 +22,7 @@ _FUSED_EDGES = 2**28  # Edges between two looks at the clock: about 0.1 s on an 
 _TORCH_EDGES = 2**24  # The same without Triton, which needs about 100 bytes of other memory for each of them.
 _VARIABLES = 2**24  # Variables that are updated together, with about 60 bytes of other memory for each.
 _BLOCK = 1024  # Edges of one program of the kernel. 256 to 2,048 differ by less than 5 %.
+_BLOCK_OF_STATES = 256  # The same with more than two states, which need more registers. Chosen by hand.
 _SAMPLED = 2**20  # The first edges, which show whether edges are sorted by their first ends.
 _RUNS = 0.5  # The share of edges with the first end of the edge before, from which such edges are joined. By hand.
 
@@ -36,19 +37,20 @@ class GpuMessages:
         self.device = torch.device(device)
         self.fused = may_fuse(self.device)
         kind = torch.int16 if scale.bits == 16 else torch.int32
-        self._check_memory(len(priors), edges.num_edges * (8 + scale.bits // 4 + bool(len(edges.table))))
+        added = scale.states - 1
+        self._check_memory(len(priors), edges.num_edges * (8 + added * scale.bits // 4 + bool(len(edges.table))))
         self.first, self.second, self.table = (self._placed(a) for a in (edges.first, edges.second, edges.table))
         if edges.step == 2:
             self.second = self.first[1:]
-        self.messages = torch.zeros((2, edges.num_edges), dtype=kind, device=self.device)
+        self.messages = torch.zeros((2, added, edges.num_edges), dtype=kind, device=self.device)
         self.priors = self._placed(priors)
-        self.known = self.priors.abs() == OBSERVED
         self.x = self.priors.clamp(-scale.bound, scale.bound)
-        self.sums = torch.zeros(len(priors), dtype=torch.int64, device=self.device)
-        # As on a CPU, products of whole numbers and quanta are rounded from 64 bits.
-        self.log_odds = (self.priors.double() * scale.quantum).float()
-        self.log_odds[self.known] = torch.copysign(torch.tensor(torch.inf), self.log_odds[self.known])
-        self.lookup = self._placed(scale.lookup).reshape(-1)
+        self.sums = torch.zeros((len(priors), added), dtype=torch.int64, device=self.device)
+        self.log_odds = torch.empty(priors.shape, dtype=torch.float32, device=self.device)
+        for start in range(0, len(priors), _VARIABLES):
+            part = slice(start, start + _VARIABLES)
+            self.log_odds[part] = self._nats(self.priors[part], self.priors[part])
+        self.lookup, self.logs = self._placed(scale.lookup.reshape(-1)), self._placed(scale.logs.reshape(-1))
         sample = self.first[: edges.step * _SAMPLED : edges.step]
         self.joined = bool((sample[1:] == sample[:-1]).float().mean() > _RUNS) if len(sample) > 1 else False
         self._update_edges(0, 0)  # Triton compiles the kernel.
@@ -68,7 +70,8 @@ class GpuMessages:
             return
         if isinstance(self.edges.first, torch.Tensor):
             edge_bytes -= 8 * self.edges.num_edges
-        required = edge_bytes + 24 * num_vars + 60 * min(num_vars, _VARIABLES)
+        states, held = self.scale.states, self.scale.held
+        required = edge_bytes + (12 * held + 8 * (states - 1)) * num_vars + 60 * states * min(num_vars, _VARIABLES)
         free = torch.cuda.mem_get_info(self.device)[0]
         if required > free:
             raise SolveError(
@@ -93,65 +96,99 @@ class GpuMessages:
         return float(change)
 
     def _update_edges(self, start: int, stop: int) -> None:
+        scale = self.scale
         if self.fused:
             import triton  # type: ignore[import-not-found, unused-ignore]
 
             from equifactor.large.large_gpu_kernels import update_edges
 
-            update_edges[(max(1, triton.cdiv(stop - start, _BLOCK)),)](
+            block = _BLOCK if scale.states == 2 else _BLOCK_OF_STATES
+            update_edges[(max(1, triton.cdiv(stop - start, block)),)](
                 self.first, self.second, self.table, self.messages[0], self.messages[1], self.x, self.sums, self.lookup,
-                start, stop, self.scale.shift, self.scale.half, self.keep, SIZE=self.scale.lookup.shape[-1],
-                STEP=self.edges.step, MANY=len(self.table) > 0, DAMPED=self.keep > 0, JOINED=self.joined,
-                B=_BLOCK,
+                self.logs, start, stop, self.edges.num_edges, scale.shift, scale.half, scale.fine, self.keep,
+                SIZE=scale.lookup.shape[-1], K=scale.states, STEP=self.edges.step, MANY=len(self.table) > 0,
+                DAMPED=self.keep > 0, JOINED=self.joined, B=block,
             )  # fmt: skip
             return
         if start == stop:
             return
         ends = slice(start * self.edges.step, (stop - 1) * self.edges.step + 1, self.edges.step)
         i, j = self.first[ends].long(), self.second[ends].long()
-        row = self.table[start:stop].long() * (2 * self.scale.lookup.shape[-1]) if len(self.table) else 0
-        old = self.messages[:, start:stop].long()
-        new_second = self._through_table(row, self.x[i] - old[0])
-        new_first = self._through_table(row + self.scale.lookup.shape[-1], self.x[j] - old[1])
-        for k, (new, end) in enumerate(((new_first, i), (new_second, j))):
+        table = self.table[start:stop].long() if len(self.table) else torch.zeros_like(i)
+        send = self._through_table if scale.states == 2 else self._through_states
+        old_first, old_second = self.messages[:, :, start:stop].long()
+        new_second, new_first = send(2 * table, self.x[i], old_first), send(2 * table + 1, self.x[j], old_second)
+        for k, (new, old, end) in enumerate(((new_first, old_first, i), (new_second, old_second, j))):
             if self.keep:
-                new += ((old[k] - new) * self.keep + 512) >> 10
-            self.messages[k, start:stop] = new
-            self.sums.index_add_(0, end, new)
+                new += ((old - new) * self.keep + 512) >> 10
+            self.messages[k, :, start:stop] = new
+            self.sums.index_add_(0, end, new.T)
 
-    def _through_table(self, row: torch.Tensor | int, log_odds: torch.Tensor) -> torch.Tensor:
+    def _through_table(self, way: torch.Tensor, x: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+        """Return messages [1, n] by the numbers of tables and directions, log odds [n] and old messages [1, n]."""
         shift, half = self.scale.shift, self.scale.half
-        odds = (log_odds + half).clamp(0, 2 * half - 1)
-        place = row + (odds >> shift)
+        odds = (x - old + half).clamp(0, 2 * half - 1)
+        return self._looked_up(way * self.scale.lookup.shape[-1] + (odds >> shift), odds)
+
+    def _through_states(self, way: torch.Tensor, x: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+        """Return messages [K - 1, n] by the numbers of tables and directions, log weights [n, K] and old messages."""
+        k, shift, fine, last = self.scale.states, self.scale.shift, self.scale.fine, 2 * self.scale.half - 1
+        sender = x.T.long()
+        sender[1:] -= old
+        logs = (sender << fine)[:, None] + self.logs.reshape(-1, k, k)[way].permute(1, 2, 0)
+        total = logs[0]
+        for state in range(1, k):
+            gap = (total - logs[state]).abs().clamp(max=last)
+            total = torch.maximum(total, logs[state]) + self._looked_up(gap >> shift, gap)
+        return (total[1:] - total[0] + ((1 << fine) >> 1)) >> fine
+
+    def _looked_up(self, place: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        """Return `lookup` between two of its entries."""
+        shift = self.scale.shift
         low = self.lookup[place].long()
         rise = self.lookup[place + 1] - low
-        return low + ((rise * (odds & ((1 << shift) - 1)) + ((1 << shift) >> 1)) >> shift)
+        return low + ((rise * (value & ((1 << shift) - 1)) + ((1 << shift) >> 1)) >> shift)
+
+    def _nats(self, total: torch.Tensor, priors: torch.Tensor) -> torch.Tensor:
+        """Return whole numbers in nats as float32, infinite where the prior is certain."""
+        # As on a CPU, products of whole numbers and quanta are rounded from 64 bits.
+        nats = (total.double() * self.scale.quantum).float()
+        certain = torch.copysign(torch.tensor(torch.inf), priors)
+        return torch.where(priors.abs() == OBSERVED, certain, nats)
 
     def _update_variables(self, part: slice) -> torch.Tensor:
         """Set the log odds of some variables and their sums to 0; return the largest change of a probability."""
-        known, before = self.known[part], self.log_odds[part].double()
-        total = self.priors[part] + self.sums[part].masked_fill(known, 0)
-        after = torch.where(known, before, (total.double() * self.scale.quantum).float().double())
+        priors, before, bound = self.priors[part], self.log_odds[part].double(), self.scale.bound
+        if self.scale.states == 2:
+            total = priors + self.sums[part, 0].masked_fill(priors.abs() == OBSERVED, 0)
+        else:
+            total = priors.long()
+            total[:, 1:] += self.sums[part]
+            total.masked_fill_(priors == -OBSERVED, torch.iinfo(torch.int64).min // 2)
+            total -= total.max(dim=1, keepdim=True).values
         self.sums[part] = 0
-        self.x[part] = total.clamp(-self.scale.bound, self.scale.bound).int()
-        self.log_odds[part] = after.float()
-        return (after.sigmoid() - before.sigmoid()).abs().max()
+        self.x[part] = total.clamp(-bound, bound).int()
+        self.log_odds[part] = self._nats(total, priors)
+        after = self.log_odds[part].double()
+        if self.scale.states == 2:
+            return (after.sigmoid() - before.sigmoid()).abs().max()
+        return (after.softmax(dim=1) - before.softmax(dim=1)).abs().max()
 
     def answers(self) -> FloatArray:
-        """Return the log odds [V] after the last complete iteration."""
+        """Return `log_odds` after the last complete iteration."""
         return self.log_odds.cpu().numpy()
 
     def state(self) -> tuple[IntArray, IntArray]:
-        """Return what a checkpoint holds: the messages [2, E] of this process, and the log odds [V] in quanta."""
-        return self.messages.cpu().numpy(), self.x.cpu().numpy()
+        """Return what a checkpoint holds, as `CpuMessages`."""
+        return self.messages.cpu().numpy(), self.x.reshape(-1, self.scale.held).cpu().numpy()
 
     def restore(self, start: int, messages: IntArray) -> None:
         """Set the messages of the edges from `start` on, in the order of this process."""
-        self.messages[:, start : start + messages.shape[1]] = torch.from_numpy(np.array(messages)).to(self.device)
+        self.messages[..., start : start + messages.shape[-1]] = torch.from_numpy(np.array(messages)).to(self.device)
 
     def restore_variables(self, x: IntArray, log_odds: FloatArray) -> None:
         """Set the log odds of all variables."""
-        self.x.copy_(torch.from_numpy(x))
+        self.x.copy_(torch.from_numpy(x).reshape(self.x.shape))
         self.log_odds.copy_(torch.from_numpy(log_odds))
 
     def close(self) -> None:

@@ -27,7 +27,6 @@ PriorSource: TypeAlias = PathLike | np.ndarray | float
 
 _PARQUET = (".parquet", ".pq")
 _BATCH = 2**20  # Rows of a Parquet file that are decoded together. Chosen by hand.
-_HEADINGS = ("node", "belief", "log_odds")  # The columns of a Parquet file of beliefs.
 MOST_VARIABLES = 2**31 - 2  # Ends are stored in 32 bits.
 
 
@@ -263,34 +262,56 @@ def _values(column: Any, path: PathLike, name: str) -> np.ndarray:
 # ---- priors and beliefs -----------------------------------------------------------------------------------
 
 
-def read_priors(source: PriorSource, columns: Sequence[str] | None) -> tuple[FloatArray | float, IntArray | None]:
-    """Return probabilities of state 1, one for all variables or one for each, or those of some numbered variables.
+def read_priors(
+    source: PriorSource | None, columns: Sequence[str] | None, states: int
+) -> tuple[FloatArray, IntArray | None]:
+    """Return the priors of all variables together, of each variable, or of some numbered variables.
+
+    With two states a prior is a probability of state 1, and the shapes are [], [V] and [n]. With K states it is K
+    weights, and the shapes are [1, K], [V, K] and [n, K].
 
     Args:
-        source: a number; an array [V]; a .npy file of one; or a Parquet file with the columns variable and probability.
-        columns: the names of the two columns of a Parquet file; default the first two.
+        source: an array; a .npy file of one; a Parquet file with the columns variable and probability or weights; or
+            None, where all states are alike.
+        columns: the names of the columns of a Parquet file; default the first ones.
+        states: K.
     """
-    numbers = None
-    if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() in _PARQUET:
+    numbers, wide = None, 1 if states == 2 else states
+    is_file = isinstance(source, (str, os.PathLike))
+    where = _name(source) if is_file else "priors"
+    if source is None:
+        values = np.array(0.5) if wide == 1 else np.ones(states)
+    elif isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() in _PARQUET:
         with _open_parquet(source) as file:
-            names = _columns(file, source, columns, 2)
+            names = _columns(file, source, columns, 1 + wide)
             read = file.read(columns=names)
-            numbers, values = (_values(read.column(name), source, name) for name in names)
+            numbers, *given = (_values(read.column(name), source, name) for name in names)
         if numbers.dtype.kind not in "iu" or (len(numbers) and numbers.min() < 0):
-            raise ModelError(f"{os.fspath(source)}: column {names[0]} must hold whole numbers from 0 on.")
+            raise ModelError(f"{where}: column {names[0]} must hold whole numbers from 0 on.")
+        if len(given) != wide:
+            raise OptionError(f"prior_columns must name the variable and {wide} columns, found {brief(names)}.")
+        values = given[0] if wide == 1 else np.stack(given, axis=1)
     else:
         values = _array(source, "priors")
-    where = _name(source) if isinstance(source, (str, os.PathLike)) else "priors"
-    if values.dtype.kind not in "iufb" or values.ndim > 1:
-        raise ModelError(f"{where}: priors must be one probability for each variable, found {brief(values)}.")
-    bad = ~((values >= 0.0) & (values <= 1.0))  # NaN as well
+    if wide > 1 and values.shape == (states,):
+        values = values[None]
+    fits = values.ndim < 2 if wide == 1 else values.ndim == 2 and values.shape[1] == states
+    if values.dtype.kind not in "iufb" or not fits:
+        rows = "one probability" if wide == 1 else f"a row of {states} weights"
+        raise ModelError(f"{where}: priors must be {rows} for each variable, found {brief(values)}.")
+    bad: Any
+    if wide == 1:
+        bad = ~((values >= 0.0) & (values <= 1.0))  # NaN as well
+    else:
+        bad = ~((values >= 0.0).all(axis=1) & np.isfinite(values).all(axis=1) & (values > 0.0).any(axis=1))
     if bad.any():
         at = int(np.argmax(bad))
+        rule = "the probability of state 1, from 0 to 1" if wide == 1 else "weights of at least 0, not all of them 0"
         raise ModelError(
             f"{where}: the prior of variable {at if numbers is None else numbers[at]} is "
-            f"{values if values.ndim == 0 else values[at]}. A prior is the probability of state 1, from 0 to 1."
+            f"{values if values.ndim == 0 else values[at]}. A prior is {rule}."
         )
-    return (float(values) if values.ndim == 0 else values), numbers
+    return values, numbers
 
 
 def check_output(path: PathLike) -> None:
@@ -304,7 +325,7 @@ def check_output(path: PathLike) -> None:
 
 
 def write_beliefs(path: PathLike, beliefs: FloatArray, log_odds: FloatArray) -> None:
-    """Write probabilities of state 1 to a .npy file, or with the log odds to a Parquet file."""
+    """Write probabilities to a .npy file, or with the log odds to a Parquet file, where each state has its columns."""
     temporary = Path(path).with_name(f".{Path(path).name}.tmp")
     try:
         if Path(path).suffix.lower() == ".npy":
@@ -312,8 +333,11 @@ def write_beliefs(path: PathLike, beliefs: FloatArray, log_odds: FloatArray) -> 
                 np.save(handle, beliefs)
         else:
             arrow, parquet = needed("pyarrow", "Writing Parquet"), needed("pyarrow.parquet", "Writing Parquet")
-            fields = (np.arange(len(beliefs), dtype=np.int32), beliefs, log_odds)
-            parquet.write_table(arrow.table(dict(zip(_HEADINGS, fields, strict=True))), os.fspath(temporary))
+            fields: dict[str, Any] = {"node": np.arange(len(beliefs), dtype=np.int32)}
+            for name, values in (("belief", beliefs), ("log_odds", log_odds)):
+                many = {f"{name}_{state}": column for state, column in enumerate(values.T)}
+                fields |= {name: values} if values.ndim == 1 else many
+            parquet.write_table(arrow.table(fields), os.fspath(temporary))
         temporary.replace(path)
     except OSError as error:
         raise FormatError(f"{os.fspath(path)}: cannot write this file: {reason(error)}.") from None

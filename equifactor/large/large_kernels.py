@@ -59,7 +59,7 @@ def update_edges(
         shift: see `MessageScale`.
         half: see `MessageScale`.
         keep: the share of the old message that is kept, in 1/1024.
-        spilled: [n, 2] filled with variables and sums that would become too large for 32 bits.
+        spilled: [n, 2] filled with places in `nodes` and sums that would become too large for 32 bits.
 
     Returns:
         The number of rows of `spilled` that are filled, and the next edge: `stop`, unless no row is left.
@@ -89,11 +89,11 @@ def update_edges(
         to_first[e] = new_first
         sum_first, sum_second = get(nodes, i + 1) + new_first, get(nodes, j + 1) + new_second
         if abs(sum_first) >= SPILL:
-            spilled[count, 0], spilled[count, 1] = i >> 1, sum_first
+            spilled[count, 0], spilled[count, 1] = i + 1, sum_first
             sum_first = 0
             count += 1
         if abs(sum_second) >= SPILL:
-            spilled[count, 0], spilled[count, 1] = j >> 1, sum_second
+            spilled[count, 0], spilled[count, 1] = j + 1, sum_second
             sum_second = 0
             count += 1
         put(nodes, i + 1, np.int32(sum_first))
@@ -103,12 +103,119 @@ def update_edges(
     return count, stop
 
 
+@inlined
+def _log_sum(a, b, lookup, shift, last):
+    """Return ln(e^a + e^b), where a, b and the result are whole numbers of fine units."""
+    high = max(a, b)
+    gap = min(high - min(a, b), last)
+    n = gap >> shift
+    low = np.int64(get(lookup, n))
+    rise = np.int64(get(lookup, n + 1)) - low
+    return high + low + ((rise * (gap & ((1 << shift) - 1)) + ((1 << shift) >> 1)) >> shift)
+
+
+@inlined
+def _send(sender, logs, row, states, lookup, shift, last, fine, e, count, to, sums, at, keep, spilled, filled):
+    """Update the message to one end of edge e, add it to `sums` from place `at` on, and return the rows of `spilled`.
+
+    `sender` [K] has the log weights of the states of the other end without this edge; the table begins at `row`.
+    """
+    base, rounding = np.int64(0), (1 << fine) >> 1
+    for s in range(states):
+        total = np.int64(get(logs, row + s)) + get(sender, 0)
+        for t in range(1, states):
+            total = _log_sum(total, np.int64(get(logs, row + t * states + s)) + get(sender, t), lookup, shift, last)
+        if s == 0:
+            base = total
+        else:
+            place = (s - 1) * count + e
+            new = (total - base + rounding) >> fine
+            if keep:
+                new += ((np.int64(get(to, place)) - new) * keep + 512) >> 10
+            to[place] = new
+            added = get(sums, at + s - 1) + new
+            if abs(added) >= SPILL:
+                spilled[filled, 0], spilled[filled, 1] = at + s - 1, added
+                added = 0
+                filled += 1
+            put(sums, at + s - 1, np.int32(added))
+    return filled
+
+
+@fast_kernel
+def update_edges_of_states(
+    start, stop, first, second, step, table, to_first, to_second, nodes, lookup, logs, states, shift, last, fine, keep,
+    senders, spilled,
+):  # fmt: skip
+    """Update the messages of the edges start to stop - 1 between variables with K > 2 states, as `update_edges`.
+
+    Args:
+        start: the first edge.
+        stop: the edge after the last one.
+        first: see `update_edges`.
+        second: see `update_edges`.
+        step: see `update_edges`.
+        table: see `update_edges`.
+        to_first: [(K - 1) E] the messages, replaced; the messages to one state lie side by side.
+        to_second: see `to_first`.
+        nodes: [V (2K - 1)] of this thread: the log weights of the K states of each variable, and K - 1 sums.
+        lookup: see `MessageScale`.
+        logs: [T * 2 * K * K] see `MessageScale`.
+        states: K.
+        shift: see `MessageScale`.
+        last: the largest difference in `lookup`.
+        fine: see `MessageScale`.
+        keep: the share of the old message that is kept, in 1/1024.
+        senders: [2, K] scratch.
+        spilled: [n, 2] filled with places in `nodes` and sums that would become too large for 32 bits.
+
+    Returns:
+        As `update_edges`.
+    """
+    wide, square, many, count = 2 * states - 1, states * states, len(table) > 0, len(to_first) // (states - 1)
+    row, filled = 0, 0
+    one, two = senders[0], senders[1]
+    for e in range(start, stop):
+        ahead = min(e + AHEAD, stop - 1) * step
+        prefetch(nodes, wide * np.int64(get(first, ahead)))
+        prefetch(nodes, wide * np.int64(get(second, ahead)))
+        i, j = wide * np.int64(get(first, e * step)), wide * np.int64(get(second, e * step))
+        if many:
+            row = 2 * square * np.int64(get(table, e))
+        put(one, 0, np.int64(get(nodes, i)) << fine)
+        put(two, 0, np.int64(get(nodes, j)) << fine)
+        for t in range(1, states):
+            place = (t - 1) * count + e
+            put(one, t, np.int64(get(nodes, i + t) - get(to_first, place)) << fine)
+            put(two, t, np.int64(get(nodes, j + t) - get(to_second, place)) << fine)
+        filled = _send(
+            one, logs, row, states, lookup, shift, last, fine, e, count, to_second, nodes, j + states, keep, spilled,
+            filled,
+        )  # fmt: skip
+        filled = _send(
+            two, logs, row + square, states, lookup, shift, last, fine, e, count, to_first, nodes, i + states, keep,
+            spilled, filled,
+        )  # fmt: skip
+        if filled + 2 * states > len(spilled):
+            return filled, e + 1
+    return filled, stop
+
+
 @kernel
-def add_sums(start, stop, nodes, totals):
-    """Add the sums of all threads, nodes [threads, 2V], to the totals of the variables start to stop - 1."""
+def add_sums(start, stop, nodes, totals, held):
+    """Add the sums of all threads to the totals of the variables start to stop - 1.
+
+    Args:
+        start: the first variable.
+        stop: the variable after the last one.
+        nodes: [threads, V, held + S] the sums follow `held` other numbers of each variable.
+        totals: [V, S] the sums are added.
+        held: see `nodes`.
+    """
     for k in range(len(nodes)):
         for i in range(start, stop):
-            totals[i] += nodes[k, 2 * i + 1]
+            for s in range(totals.shape[1]):
+                totals[i, s] += nodes[k, i, held + s]
 
 
 @fast_kernel
@@ -143,6 +250,60 @@ def update_variables(start, stop, prior, totals, observed, bound, quantum, nodes
             log_odds[i] = after
             if abs(after - before) > 4.0 * largest:  # The probability changes by at most a quarter of this.
                 largest = max(largest, abs(_probability(after) - _probability(before)))
+    return largest
+
+
+@fast_kernel
+def update_variables_of_states(start, stop, prior, totals, impossible, bound, quantum, nodes, weights, work):
+    """Set the log weights of the variables start to stop - 1, set their sums to 0, and return the largest change.
+
+    Args:
+        start: the first variable.
+        stop: the variable after the last one.
+        prior: [V, K] the log weights of the priors in quanta; `impossible` for a state of probability 0.
+        totals: [V, K - 1] the sums of messages, set to 0.
+        impossible: see `prior`.
+        bound: log weights in `nodes` are clamped to this.
+        quantum: nats.
+        nodes: [threads, V, 2K - 1] the clamped log weights in quanta are replaced, and the sums are set to 0.
+        weights: [V, K] replaced by the log weights in nats, relative to the largest.
+        work: [2, K] scratch.
+
+    Returns:
+        The largest change of a probability.
+    """
+    largest, states = 0.0, prior.shape[1]
+    for i in range(start, stop):
+        top = np.int64(impossible)
+        for s in range(states):
+            if prior[i, s] != impossible:
+                top = max(top, np.int64(prior[i, s]) + (totals[i, s - 1] if s else 0))
+        gap = 0.0
+        for s in range(states):
+            possible = prior[i, s] != impossible
+            total = np.int64(prior[i, s]) + (totals[i, s - 1] if s else 0) - top if possible else np.int64(-bound)
+            clamped = max(total, -bound)
+            for k in range(len(nodes)):
+                nodes[k, i, s] = clamped
+                if s:
+                    nodes[k, i, states + s - 1] = 0
+            work[0, s], work[1, s] = MIN_EXP, MIN_EXP
+            if possible:
+                work[0, s], work[1, s] = weights[i, s], np.float32(total * quantum)
+                weights[i, s] = work[1, s]
+                gap = max(gap, abs(work[0, s] - work[1, s]))
+        for s in range(1, states):
+            totals[i, s - 1] = 0
+        if gap > 2.0 * largest:  # No probability changes by more than half of this.
+            for n in range(2):
+                total_weight = 0.0
+                for s in range(states):
+                    work[n, s] = exp_(max(work[n, s], MIN_EXP))
+                    total_weight += work[n, s]
+                for s in range(states):
+                    work[n, s] /= total_weight
+            for s in range(states):
+                largest = max(largest, abs(work[0, s] - work[1, s]))
     return largest
 
 

@@ -1,4 +1,4 @@
-"""Belief propagation on binary pairwise models of up to billions of edges whose factors share a few tables."""
+"""Belief propagation on pairwise models of up to billions of edges whose factors share a few tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from equifactor.large.large_files import (
     read_priors,
     write_beliefs,
 )
-from equifactor.large.message_scale import MessageScale, damping_steps, read_tables
+from equifactor.large.message_scale import MessageScale, damping_steps, odds_of_weights, read_tables
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -46,7 +46,8 @@ class LargeResult:
     """The beliefs of a large model.
 
     Attributes:
-        log_odds: [V] ln P(1)/P(0) of each variable, as float32; infinite where the prior is 0 or 1.
+        log_odds: [V] ln P(1)/P(0) of each variable, as float32; infinite where the prior is 0 or 1. With K > 2 states
+            [V, K] ln P(s)/(1 - P(s)) of each state s.
         status: `converged`, `iteration-limit`, `time-limit` or `interrupted`.
         iterations: complete iterations, with those before a checkpoint.
         change: the largest change of a probability in the last iteration.
@@ -63,7 +64,7 @@ class LargeResult:
 
     @property
     def beliefs(self) -> FloatArray:
-        """The probability [V] of state 1 of each variable, as float32."""
+        """The probability [V] of state 1 of each variable, as float32; with K > 2 states [V, K] of each state."""
         with np.errstate(over="ignore"):
             return 1.0 / (1.0 + np.exp(-self.log_odds))
 
@@ -76,7 +77,7 @@ def solve(
     edges: EdgeSource,
     table: Any,
     *,
-    priors: PriorSource = 0.5,
+    priors: PriorSource | None = None,
     num_variables: int | None = None,
     table_of_edge: Any = None,
     damping: float = 0.0,
@@ -92,20 +93,23 @@ def solve(
     prior_columns: Sequence[str] | None = None,
     progress: Progress | bool = False,
 ) -> LargeResult:
-    """Return the beliefs of belief propagation on a binary pairwise model with shared tables.
+    """Return the beliefs of belief propagation on a pairwise model with shared tables.
 
-    The model has variables 0 to V - 1 with states 0 and 1, a prior for each, and for each edge (i, j) a factor
+    The model has variables 0 to V - 1 with states 0 to K - 1, a prior for each, and for each edge (i, j) a factor
     `table[state of i][state of j]`. All messages are updated at once in each iteration, as by
-    `equifactor.solve(.., solver="bp")`. An edge takes 12 bytes, 8 of which may stay in a .npy file.
+    `equifactor.solve(.., solver="bp")`. An edge takes 8 bytes, which may stay in a .npy file, and 4 (K - 1) bytes for
+    its messages.
 
     Under `torchrun` the edges are divided among the processes, and every process returns the same result.
 
     Args:
         edges: a .npy file of an integer array [E, 2], a Parquet file, such an array, or a pair of arrays or .npy files
             with one end each. int32 is used as it is, other types are copied.
-        table: [2, 2] positive entries, or several tables [T, 2, 2].
-        priors: the probability of state 1: one number, an array [V], a .npy file of one, or a Parquet file with the
-            columns variable and probability. Variables that it does not name have the prior 0.5.
+        table: [K, K] positive entries, or several tables [T, K, K], with 2 to 16 states.
+        priors: with two states the probability of state 1: one number, an array [V], a .npy file of one, or a Parquet
+            file with the columns variable and probability. With K > 2 states a row of K probabilities or weights takes
+            the place of each number: [K], [V, K], or K columns. Default, and for variables that a Parquet file does not
+            name: all states alike.
         num_variables: default the largest number of an edge or prior, plus 1.
         table_of_edge: [E] the number of the table of each edge, as an array or .npy file. In a Parquet file it is the
             third of `columns`.
@@ -119,7 +123,7 @@ def solve(
         checkpoint: a folder. The run saves its state there, and continues from the state of an earlier call.
         checkpoint_every: seconds between two checkpoints.
         columns: of a Parquet file of edges: the two ends, and perhaps the table; default the first two.
-        prior_columns: of a Parquet file of priors: variable and probability; default the first two.
+        prior_columns: of a Parquet file of priors: variable and probability, or K of them; default the first columns.
         progress: True for a progress bar, or a function of the work done, the total and a note.
     """
     check_run(time_limit, 0, progress)
@@ -135,7 +139,7 @@ def solve(
     with clock.govern():
         scale = MessageScale.of(tables, bits)
         part, start, num_edges = read_edges(edges, table_of_edge, columns, (exchange.rank, exchange.size), clock)
-        given, numbers = read_priors(priors, prior_columns)
+        given, numbers = read_priors(priors, prior_columns, scale.states)
         highest = exchange.largest(_highest_variable(part, start, len(tables), clock))
         num_vars = _num_variables(num_variables, highest, given, numbers)
         odds = _prior_odds(given, numbers, num_vars, scale)
@@ -191,7 +195,7 @@ class _LargeRun:
                 saved = Clock.now()
         if self.checkpoints is not None and done > first:
             self._save(done)
-        log_odds = self.engine.answers()
+        log_odds = odds_of_weights(self.engine.answers())
         return LargeResult(log_odds, status, done, change, Clock.now() - begun, self.num_edges)
 
     def _tell(self, done: int, iterations: int, change: float, edges: int) -> None:
@@ -265,12 +269,12 @@ def _highest_variable(part: EdgeArrays, start: int, num_tables: int, clock: Cloc
     return highest
 
 
-def _num_variables(stated: object, highest: int, priors: FloatArray | float, numbers: IntArray | None) -> int:
+def _num_variables(stated: object, highest: int, priors: FloatArray, numbers: IntArray | None) -> int:
     """Return the number of variables; raise an error if the stated number is too small."""
     least = highest + 1
     if numbers is not None:
         least = max(least, int(numbers.max(initial=-1)) + 1)
-    elif not isinstance(priors, float):
+    elif not _is_shared(priors):
         if len(priors) < least:
             raise ModelError(f"There are {len(priors):,} priors, but an edge names variable {highest:,}.")
         least = len(priors)
@@ -285,22 +289,30 @@ def _num_variables(stated: object, highest: int, priors: FloatArray | float, num
             f"num_variables must be a whole number from {least:,}, the number of variables in edges and priors, to "
             f"{MOST_VARIABLES + 1:,}, found {brief(stated)}."
         )
-    if not isinstance(priors, float) and numbers is None and stated != least:
+    if not _is_shared(priors) and numbers is None and stated != least:
         raise OptionError(f"num_variables is {stated:,}, but there are {least:,} priors.")
     return int(stated)
 
 
-def _prior_odds(given: FloatArray | float, numbers: IntArray | None, num_vars: int, scale: MessageScale) -> IntArray:
-    """Return the log odds [V] of the priors in quanta."""
-    everywhere = given if isinstance(given, float) else 0.5
-    odds = np.full(num_vars, scale.priors(np.array([everywhere]))[0], np.int32)
-    if numbers is not None and not isinstance(given, float):
+def _is_shared(priors: FloatArray) -> bool:
+    """Return whether priors are those of all variables: probabilities of shape [] or [1, K]."""
+    return priors.ndim == 0 or (priors.ndim == 2 and len(priors) == 1)
+
+
+def _prior_odds(given: FloatArray, numbers: IntArray | None, num_vars: int, scale: MessageScale) -> IntArray:
+    """Return the priors of all variables in quanta: log odds [V], or log weights [V, K]."""
+    one: Any = np.full(1, 0.5) if scale.states == 2 else np.full((1, scale.states), 1.0)
+    if numbers is None and _is_shared(given):
+        one = given.reshape(one.shape)
+    odds = np.empty((num_vars, *one.shape[1:]), np.int32)
+    odds[:] = scale.priors(one)
+    if numbers is not None:
         odds[numbers] = scale.priors(given)
-    elif not isinstance(given, float):
+    elif not _is_shared(given):
         for start in range(0, num_vars, _CHECKED):  # in parts, since each step makes a copy in float64
             part = slice(start, start + _CHECKED)
             odds[part] = scale.priors(given[part])
-    return odds  # type: ignore[return-value]
+    return odds
 
 
 def _fingerprint(part: EdgeArrays, num_edges: int, odds: IntArray, tables: FloatArray, bits: int) -> dict[str, Any]:

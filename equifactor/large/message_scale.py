@@ -1,15 +1,18 @@
 """The whole numbers that stand for messages, and the update of a message as a table of whole numbers.
 
-A message to a binary variable is one log ratio, ln m(1)/m(0). Through a table of positive entries it lies between two
-numbers of that table. Messages are therefore stored as multiples of a quantum: 16 bits divide the largest possible
-message into 32,767 steps. Sums of whole numbers do not depend on their order, so any number of threads and processes,
-and a GPU, find the same beliefs bit for bit.
+A message to a variable with K states is K - 1 log ratios, ln m(s)/m(0). Through a table of positive entries each lies
+between two numbers of that table. Messages are therefore stored as multiples of a quantum: 16 bits divide the largest
+possible message into 32,767 steps. Sums of whole numbers do not depend on their order, so any number of threads and
+processes, and a GPU, find the same beliefs bit for bit.
+
+With two states a message is a function of one number, and `lookup` is that function. With more states the logarithms
+of sums are computed in units of quantum / 2^fine, two terms at a time: ln(e^a + e^b) = max(a, b) + lookup(|a - b|).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -25,6 +28,11 @@ _INTERVALS = {16: 2**12, 32: 2**16}
 _LARGEST = {16: 2**15 - 1, 32: 2**23}  # The largest message in quanta: float32 resolves 2^23 steps as well.
 _LEAST_RATIO = 1e-3  # Nats. Tables with smaller log ratios still get quanta of at least 1/32767 of this.
 _LARGEST_SPAN = 2**29  # Quanta on either side of 0 in the table of an update: sums of two numbers fit into 32 bits.
+_LARGEST_SHIFT = 15  # Of intervals of ln(1 + e^-x): a product within an interval then fits into 32 bits.
+_FINEST = 6  # At most 64 units in a quantum: rounding K terms then changes a message by less than a quantum.
+_SPARE = 64  # Quanta that rounding may add to the largest message with more than two states.
+MOST_STATES = 16  # The unrolled kernel of a GPU has 2 K^2 logarithms of sums.
+_ROWS = 2**20  # Variables whose log odds are computed together, in float64. Chosen by hand.
 _DAMPING_UNIT = 2**10  # Damping is a multiple of 1/1024.
 OBSERVED = 2**31 - 1  # The prior of an observed variable, in quanta: its log odds are infinite.
 
@@ -38,9 +46,14 @@ class MessageScale:
         bits: the bits of a stored message, 16 or 32.
         shift: an interval of `lookup` is 2^shift quanta wide.
         half: the quanta on either side of 0 that `lookup` covers.
-        bound: log odds of variables are clamped to this many quanta; their messages do not change beyond it.
+        bound: log odds of variables are clamped to this many quanta; their messages do not change beyond it. With more
+            than two states, log weights relative to the largest.
         lookup: [T, 2, L + 1] the message through each table, to its second and to its first variable, by the log ratio
-            of the other variable.
+            of the other variable. With more than two states [L + 1] ln(1 + e^-x) in fine units.
+        states: K.
+        fine: a quantum has 2^fine fine units, with more than two states.
+        logs: [T, 2, K, K] the log entries of each table in fine units, with more than two states. The third axis is the
+            state of the variable that sends.
     """
 
     quantum: float
@@ -49,10 +62,38 @@ class MessageScale:
     half: int
     bound: int
     lookup: IntArray
+    states: int = 2
+    fine: int = 0
+    logs: IntArray = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @classmethod
     def of(cls, tables: FloatArray, bits: Literal[16, 32]) -> MessageScale:
-        """Return the scale of tables [T, 2, 2] with positive entries."""
+        """Return the scale of tables [T, K, K] with positive entries."""
+        return cls._of_two(tables, bits) if tables.shape[1] == 2 else cls._of_more(tables, bits)
+
+    @classmethod
+    def _of_more(cls, tables: FloatArray, bits: Literal[16, 32]) -> MessageScale:
+        ways = np.log(np.stack((tables, tables.transpose(0, 2, 1)), axis=1))
+        ways -= ways.max(axis=(2, 3), keepdims=True)
+        ends = ways - ways[..., :1]  # The messages if the sender is certainly in one state.
+        reach = max(float(np.abs(ends).max()), _LEAST_RATIO)
+        intervals, quantum = _INTERVALS[bits], reach / (_LARGEST[bits] - _SPARE)
+        # Beyond this difference ln(1 + e^-x) is less than half a unit.
+        span = math.log(4.0 * 2**_FINEST / quantum)
+        most, bound = min(intervals << _LARGEST_SHIFT, _LARGEST_SPAN), span + 2.0 * reach + float(np.ptp(ways))
+        quantum = max(quantum, span / most)
+        fine = min(_FINEST, int(math.log2(quantum * min(most / span, 2 * _LARGEST_SPAN / (bound + 2.0 * reach)))))
+        unit = quantum / 2**fine
+        shift = max(0, math.ceil(math.log2(span / unit / intervals)))
+        lookup = np.rint(np.log1p(np.exp(-np.arange(intervals + 1) * (unit * 2.0**shift))) / unit).astype(np.int32)
+        logs = np.rint(ways / unit).astype(np.int32)
+        half = (intervals << shift) // 2
+        return cls(
+            quantum, bits, shift, half, math.ceil(bound / quantum) + 2 * _SPARE, lookup, tables.shape[1], fine, logs
+        )
+
+    @classmethod
+    def _of_two(cls, tables: FloatArray, bits: Literal[16, 32]) -> MessageScale:
         # Both directions [2T, 2, 2]: the first axis of a matrix is the state of the variable that sends.
         ways = np.log(np.stack((tables, tables.transpose(0, 2, 1)), axis=1)).reshape(-1, 2, 2)
         ends = ways[:, :, 1] - ways[:, :, 0]  # The messages if the sender is certainly in state 0 or 1.
@@ -76,26 +117,43 @@ class MessageScale:
         """The type of a stored message."""
         return np.int16 if self.bits == 16 else np.int32
 
+    @property
+    def held(self) -> int:
+        """The number of whole numbers that stand for the beliefs of a variable."""
+        return 1 if self.states == 2 else self.states
+
+    def start(self, priors: IntArray) -> IntArray:
+        """Return the priors, clamped as the sums of priors and messages are."""
+        return np.clip(priors, -self.bound, self.bound)
+
+    def nats(self, priors: IntArray) -> FloatArray:
+        """Return priors in nats, infinite where they are certain, as float32."""
+        found = np.empty(priors.shape, np.float32)
+        np.multiply(priors, self.quantum, out=found, casting="unsafe")
+        known = np.abs(priors) == OBSERVED
+        found[known] = np.copysign(np.inf, found[known])
+        return found  # type: ignore[return-value]
+
     def priors(self, probabilities: FloatArray) -> IntArray:
-        """Return the log odds of probabilities of state 1 in quanta."""
+        """Return the log odds of probabilities [n] of state 1 in quanta, or the log weights of probabilities [n, K]."""
         with np.errstate(divide="ignore"):
             p = probabilities.astype(np.float64)
-            odds = np.log(p) - np.log1p(-p)
+            odds = np.log(p) - (np.log1p(-p) if self.states == 2 else np.log(p.max(axis=1, keepdims=True)))
         steps = np.clip(odds / self.quantum, -OBSERVED + 1.0, OBSERVED - 1.0)
         return np.where(np.isinf(odds), np.copysign(OBSERVED, odds), np.rint(steps)).astype(np.int32)
 
 
 def read_tables(tables: object) -> FloatArray:
-    """Return tables [T, 2, 2]; raise `ModelError` unless there are some and their entries are positive numbers."""
+    """Return tables [T, K, K]; raise `ModelError` unless there are some and their entries are positive numbers."""
     try:
         read = np.asarray(tables, np.float64)
     except (TypeError, ValueError):
-        raise ModelError(f"A table must be 2 rows of 2 positive numbers, found {brief(tables)}.") from None
+        raise ModelError(f"A table must be rows of positive numbers, found {brief(tables)}.") from None
     read = read[None] if read.ndim == 2 else read
-    if read.ndim != 3 or read.shape[1:] != (2, 2) or not len(read):
+    if read.ndim != 3 or read.shape[1] != read.shape[2] or not len(read) or not 2 <= read.shape[1] <= MOST_STATES:
         raise ModelError(
-            f"Tables must have the shape (2, 2), or (T, 2, 2) for T tables, found {read.shape}. All variables of a "
-            "large model are binary."
+            f"Tables must have the shape (K, K), or (T, K, K) for T tables, with K from 2 to {MOST_STATES} states, "
+            f"found {read.shape}. All variables of a large model have the same number of states."
         )
     if not (np.isfinite(read).all() and (read > 0.0).all()):
         raise ModelError(
@@ -110,3 +168,19 @@ def damping_steps(damping: float) -> int:
     if not 0.0 <= damping < 1.0:
         raise OptionError(f"damping must be at least 0 and below 1, found {damping:g}.")
     return min(round(damping * _DAMPING_UNIT), _DAMPING_UNIT - 1)
+
+
+def odds_of_weights(weights: FloatArray) -> FloatArray:
+    """Return log odds [V, K] of log weights [V, K] whose largest is 0; log odds [V] stay as they are."""
+    if weights.ndim == 1:
+        return weights
+    odds = np.empty_like(weights)
+    with np.errstate(divide="ignore"):
+        for start in range(0, len(weights), _ROWS):
+            part = weights[start : start + _ROWS].astype(np.float64)
+            for state in range(weights.shape[1]):
+                others = np.delete(part, state, axis=1)
+                top = np.maximum(others.max(axis=1), -_LARGEST_SPAN)  # -inf if all other states are impossible
+                rest = top + np.log(np.exp(others - top[:, None]).sum(axis=1))
+                odds[start : start + _ROWS, state] = part[:, state] - rest
+    return odds

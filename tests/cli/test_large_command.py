@@ -25,5 +25,9 @@ def test_the_command(command, tmp_path: Path) -> None:
     early = json.loads(command("large", *arguments, "-o", "beliefs.npy", "--json", "--time-limit", "0").out)
     assert (early["status"], early["change"]) == ("time-limit", None)
     assert command("large", *arguments[:-1], "1", "-o", "beliefs.npy", "--strict").status == 1
+    many = ("--table", "2 1 1 1 2 1 1 1 2", "--priors", "0.2 0.5 0.3", "-o", "beliefs.npy")
+    assert command("large", "edges.npy", *many).status == 0
+    expected = ef.large.solve(EDGES, np.eye(3) + 1.0, priors=[0.2, 0.5, 0.3])
+    np.testing.assert_array_equal(np.load(tmp_path / "beliefs.npy"), expected.beliefs)
     assert "a .npy or .parquet file" in command("large", *arguments, "-o", "beliefs.csv").err
-    assert "four numbers" in command("large", "edges.npy", "--table", "1 2 3", "-o", "beliefs.npy").err
+    assert "4, 9, 16 .. numbers" in command("large", "edges.npy", "--table", "1 2 3", "-o", "beliefs.npy").err

@@ -40,6 +40,27 @@ def test_forms_of_priors(tmp_path: Path) -> None:
     assert len(solved(num_variables=9).beliefs) == 9
 
 
+def test_forms_of_priors_with_more_states(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table, row = np.eye(3) + 0.5, [0.2, 0.5, 0.3]
+    expected = solved(table=table, priors=row)
+    assert expected.beliefs.shape == (5, 3)
+    np.testing.assert_array_equal(solved(table=table, priors=[row] * 5).log_odds, expected.log_odds)
+    assert (solved(table=table, priors=None).log_odds == solved(table=table, priors=np.ones((5, 3))).log_odds).all()
+    some = {"node": [4, 0], "a": [0.9, 0.2], "b": [0.1, 0.5], "c": [0.0, 0.3]}
+    parquet.write_table(arrow.table(some), tmp_path / "priors.parquet")
+    expected = solved(table=table, priors=[[0.2, 0.5, 0.3], [1, 1, 1], [1, 1, 1], [1, 1, 1], [0.9, 0.1, 0.0]])
+    found = solved(table=table, priors=tmp_path / "priors.parquet", prior_columns=["node", "a", "b", "c"])
+    np.testing.assert_array_equal(found.log_odds, expected.log_odds)
+    found.save(tmp_path / "beliefs.parquet")
+    read = parquet.read_table(tmp_path / "beliefs.parquet").to_pydict()
+    np.testing.assert_array_equal(np.float32(read["belief_2"]), found.beliefs[:, 2])
+    np.testing.assert_array_equal(np.float32(read["log_odds_0"]), found.log_odds[:, 0])
+    with pytest.raises(ef.OptionError, match="prior_columns must name the variable and 3 columns"):
+        solved(table=table, priors=tmp_path / "priors.parquet", prior_columns=["node", "a"])
+
+
 def test_parquet(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -84,8 +105,13 @@ def test_parquet(tmp_path: Path) -> None:
         ({"edges": __file__}, "not a complete .npy file"),
         ({"columns": ["a", "b"]}, "columns have names only in Parquet files"),
         ({"table": [[1.0, 0.0], [1.0, 1.0]]}, "must be a positive finite number"),
-        ({"table": np.ones((3, 3))}, "All variables of a large model are binary"),
-        ({"table": "a"}, "2 rows of 2 positive numbers, found 'a'"),
+        ({"table": np.ones((3, 2))}, "must have the shape"),
+        ({"table": np.ones((17, 17))}, "with K from 2 to 16 states"),
+        ({"table": "a"}, "rows of positive numbers, found 'a'"),
+        ({"table": np.ones((3, 3))}, "priors must be a row of 3 weights for each variable"),
+        ({"table": np.ones((3, 3)), "priors": np.ones((5, 2))}, "priors must be a row of 3 weights for each variable"),
+        ({"table": np.ones((3, 3)), "priors": np.ones((4, 3))}, "There are 4 priors, but an edge names variable 4"),
+        ({"table": np.ones((3, 3)), "priors": np.eye(5)[:, :3]}, "the prior of variable 3 is .* weights of at least 0"),
         ({"table": np.ones((2, 2, 2))}, "There are 2 tables. State the table of each edge"),
         ({"table_of_edge": [0, 0, 1, 0]}, "An edge has table 1, but tables are numbered from 0 to 0"),
         ({"table_of_edge": [0]}, "a number from 0 to 255 for each of the 4 edges"),

@@ -19,6 +19,10 @@ from equifactor.large import cpu_messages, large_solve
 TABLES = np.array([[[0.6, 0.4], [0.3, 0.7]], [[0.9, 0.2], [0.1, 0.5]]])
 
 
+RANDOM = np.exp(0.4 * np.random.default_rng(3).standard_normal((2, 4, 4)))
+RANDOM_5 = np.exp(0.4 * np.random.default_rng(4).standard_normal((5, 5)))
+
+
 def model(num_vars: int = 40, num_edges: int = 90, seed: int = 0) -> tuple[np.ndarray, dict[str, Any]]:
     """Return random edges, and priors and tables for them; three variables are observed."""
     rng = np.random.default_rng(seed)
@@ -43,11 +47,38 @@ def test_the_beliefs_of_bp(bits: Any, error: float, damping: float) -> None:
     assert found.beliefs[:3].tolist() == [0.0, 1.0, 1.0]
 
 
-def test_threads_find_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def model_of_states(states: int, num_vars: int = 40, num_edges: int = 90) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the same with weights of several states as priors; two variables are observed, two lack one state."""
+    edges, given = model(num_vars, num_edges)
+    priors = np.random.default_rng(states).random((num_vars, states))
+    priors[0], priors[1], priors[2, 0], priors[3, 1] = np.eye(states)[1], np.eye(states)[0], 0.0, 0.0
+    return edges, {**given, "priors": priors}
+
+
+@pytest.mark.parametrize(("bits", "error"), [(16, 1e-4), (32, 3e-7)])
+@pytest.mark.parametrize("states", [3, 4])
+def test_the_beliefs_of_bp_with_more_states(bits: Any, error: float, states: int) -> None:
+    edges, given = model_of_states(states)
+    tables = RANDOM[:, :states, :states]
+    found = ef.large.solve(edges, tables, **given, damping=0.2, tolerance=1e-7, bits=bits, threads=2)
+    factors: list[Any] = [([i], row) for i, row in enumerate(given["priors"])]
+    factors += [(pair, tables[t]) for pair, t in zip(edges.tolist(), given["table_of_edge"], strict=True)]
+    expected = ef.solve(ef.FactorGraph([states] * 40, factors), "MAR", "bp", tolerance=1e-10, damping=0.2)
+    assert expected.status == "converged"
+    np.testing.assert_allclose(found.beliefs, np.array(expected.marginals), atol=error)
+    assert found.beliefs[0].tolist() == np.eye(states)[1].tolist()
+    assert found.beliefs[2, 0] == 0.0
+    odds = np.log(found.beliefs[10:]) - np.log1p(-found.beliefs[10:])
+    np.testing.assert_allclose(found.log_odds[10:], odds, atol=1e-4)
+
+
+@pytest.mark.parametrize("states", [2, 4])
+def test_threads_find_the_same_bits(states: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_messages, "_EDGES", 7)  # many pieces of work
     monkeypatch.setattr(cpu_messages, "_VARIABLES", 5)
-    edges, given = model()
-    one, three = (ef.large.solve(edges, TABLES, **given, iterations=9, threads=n) for n in (1, 3))
+    edges, given = model() if states == 2 else model_of_states(4)
+    tables = TABLES if states == 2 else RANDOM
+    one, three = (ef.large.solve(edges, tables, **given, iterations=9, threads=n) for n in (1, 3))
     np.testing.assert_array_equal(one.log_odds, three.log_odds)
     assert (one.iterations, one.change) == (three.iterations, three.change)
 
@@ -55,34 +86,39 @@ def test_threads_find_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_triton
 @needs_interpreter
 @pytest.mark.parametrize("bits", [16, 32])
-@pytest.mark.parametrize("many", [False, True])
-def test_the_interpreter_finds_the_same_bits(bits: Any, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("states", "many"), [(2, False), (2, True), (4, False), (3, True)])
+def test_the_interpreter_finds_the_same_bits(
+    bits: Any, states: int, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EQUIFACTOR_FUSED", "1")
-    torch_finds_the_same_bits(bits, many, monkeypatch)
+    torch_finds_the_same_bits(bits, states, many, monkeypatch)
 
 
 @pytest.mark.parametrize("bits", [16, 32])
-@pytest.mark.parametrize("many", [False, True])
-def test_torch_finds_the_same_bits(bits: Any, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("states", "many"), [(2, False), (2, True), (4, False), (3, True)])
+def test_torch_finds_the_same_bits(bits: Any, states: int, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQUIFACTOR_FUSED", "0")
-    torch_finds_the_same_bits(bits, many, monkeypatch)
+    torch_finds_the_same_bits(bits, states, many, monkeypatch)
 
 
-def torch_finds_the_same_bits(bits: Any, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def torch_finds_the_same_bits(bits: Any, states: int, many: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from equifactor.large import gpu_messages
 
-    edges, given = model(400, 3000)
+    edges, given = model(400, 3000) if states == 2 else model_of_states(states, 100, 1100)
+    tables = TABLES if states == 2 else RANDOM[:, :states, :states]
     if not many:
         del given["table_of_edge"]
+        tables = tables[0]
+        edges = edges[np.argsort(edges[:, 0], kind="stable")]
     settings = {"damping": 0.3, "iterations": 6, "tolerance": 0.0, "bits": bits}
-    expected = ef.large.solve(edges, TABLES if many else TABLES[0], **given, **settings)
+    expected = ef.large.solve(edges, tables, **given, **settings)
 
     def engine(device: str, *rest: Any) -> gpu_messages.GpuMessages:
         return gpu_messages.GpuMessages(*rest[:-1], device)
 
     monkeypatch.setattr(large_solve, "_engine", engine)
-    monkeypatch.setattr(gpu_messages, "_TORCH_EDGES", 1000)
-    found = ef.large.solve(edges, TABLES if many else TABLES[0], **given, **settings)
+    monkeypatch.setattr(gpu_messages, "_TORCH_EDGES", 700)
+    found = ef.large.solve(edges, tables, **given, **settings)
     np.testing.assert_array_equal(found.log_odds, expected.log_odds)
     assert found.change == pytest.approx(expected.change, rel=1e-9)
 
@@ -95,6 +131,16 @@ def test_sums_of_hubs_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
     priors[:hubs] = 0.5
     found = ef.large.solve(edges, [[9.0, 1.0], [1.0, 9.0]], priors=priors, iterations=1, threads=2)
     np.testing.assert_allclose(found.log_odds[:hubs], leaves * np.log(9.0), rtol=1e-6)
+
+
+def test_sums_of_hubs_with_more_states_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_messages, "_SPILLED", 2)
+    leaves, table = 50_000, np.array([[9.0, 1.0, 2.0], [1.0, 9.0, 3.0], [1.0, 1.0, 9.0]])
+    edges = np.stack((np.zeros(leaves, np.int32), np.arange(1, leaves + 1, dtype=np.int32)), axis=1)
+    priors = np.tile([0.0, 1.0, 0.0], (leaves + 1, 1))
+    priors[0] = 1.0
+    found = ef.large.solve(edges, table, priors=priors, iterations=1, threads=2)
+    np.testing.assert_allclose(found.log_odds[0], leaves * np.log([1.0 / 9.0, 9.0, 1.0 / 9.0]), rtol=1e-4)
 
 
 def test_limits_and_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,29 +163,31 @@ def test_limits_and_interrupts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stopped.iterations == 3
 
 
-def test_a_run_continues_after_a_kill(tmp_path: Path) -> None:
-    edges, given = model()
+@pytest.mark.parametrize("states", [2, 3])
+def test_a_run_continues_after_a_kill(states: int, tmp_path: Path) -> None:
+    edges, given = model() if states == 2 else model_of_states(3)
+    tables = TABLES if states == 2 else RANDOM[:, :3, :3]
     settings = {**given, "iterations": 9, "tolerance": 0.0, "threads": 1}  # The calling thread reports its own work.
-    expected = ef.large.solve(edges, TABLES, **settings)
+    expected = ef.large.solve(edges, tables, **settings)
 
     def fail(done: int, total: int | None, note: str) -> None:
         if done >= 500:
             raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError, match="killed"):
-        ef.large.solve(edges, TABLES, **settings, checkpoint=tmp_path, checkpoint_every=0.0, progress=fail)
+        ef.large.solve(edges, tables, **settings, checkpoint=tmp_path, checkpoint_every=0.0, progress=fail)
     begun: list[int] = []
     found = ef.large.solve(
-        edges, TABLES, **settings, checkpoint=tmp_path, progress=lambda done, total, note: begun.append(done)
+        edges, tables, **settings, checkpoint=tmp_path, progress=lambda done, total, note: begun.append(done)
     )
     np.testing.assert_array_equal(found.log_odds, expected.log_odds)
     assert (found.iterations, begun[0]) == (9, 500)
     assert len(list(tmp_path.iterdir())) == 3
     with pytest.raises(ef.OptionError, match="another model or precision"):
-        ef.large.solve(edges, 2.0 * TABLES, **settings, checkpoint=tmp_path)
+        ef.large.solve(edges, 2.0 * tables, **settings, checkpoint=tmp_path)
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(ef.FormatError, match=r"state\.json is damaged"):
-        ef.large.solve(edges, TABLES, **settings, checkpoint=tmp_path)
+        ef.large.solve(edges, tables, **settings, checkpoint=tmp_path)
 
 
 def test_two_processes_find_the_same_bits(tmp_path: Path) -> None:
@@ -181,12 +229,16 @@ def test_a_gpu_finds_the_same_bits() -> None:
     import torch
 
     edges = ef.large.rmat_edges(12, 60_000, seed=1)
-    settings = {"priors": np.linspace(0.1, 0.8, 2**12), "damping": 0.2, "iterations": 7, "tolerance": 0.0}
-    expected = ef.large.solve(edges, TABLES[0], **settings)
-    for source in (edges, torch.from_numpy(edges).cuda()):
-        np.testing.assert_array_equal(
-            ef.large.solve(source, TABLES[0], device="cuda", **settings).log_odds, expected.log_odds
-        )
+    for states in (2, 3, 5):
+        tables = TABLES[0] if states == 2 else RANDOM_5[:states, :states]
+        priors = np.linspace(0.1, 0.8, 2**12)
+        settings: dict[str, Any] = {"damping": 0.2, "iterations": 7, "tolerance": 0.0}
+        settings["priors"] = priors if states == 2 else np.random.default_rng(0).random((2**12, states))
+        expected = ef.large.solve(edges, tables, **settings)
+        for source in (edges, torch.from_numpy(edges).cuda(), edges[np.argsort(edges[:, 0])]):
+            np.testing.assert_array_equal(
+                ef.large.solve(source, tables, device="cuda", **settings).log_odds, expected.log_odds
+            )
 
 
 def test_rmat_graphs(tmp_path: Path) -> None:
