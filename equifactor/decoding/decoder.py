@@ -19,7 +19,7 @@ from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.linked_parts import linked
-from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, PooledDecoding, decoding_method
+from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, PooledDecoding, SearchDecoding, decoding_method
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_priors import shot_ratios, weigh_certain
 from equifactor.decoding.shot_store import ShotStore, shot_source
@@ -64,8 +64,8 @@ class Decoder:
         priors: [E] probabilities of the errors, or one probability for all. A model, a circuit or a .dem file states
             its own, so that the method may take this place: `Decoder(model, "relay")`.
         observables: [L, E] matrix of zeros and ones, or None if only corrections are of interest.
-        method: `relay`, `pooled`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or `optimal`, alone
-            or with settings, such as `relay(solutions=3)`. The default is `pooled`, or `relay` on a GPU.
+        method: `relay`, `pooled`, `search`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or
+            `optimal`, alone or with settings, as in `relay(solutions=3)`. The default is `pooled`; on a GPU, `relay`.
         basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. `decoder.model.kept_detectors`
             are their numbers. Shots may hold all detectors of the circuit, or only these in ascending order.
         device: `cpu`, or `cuda` for an NVIDIA GPU.
@@ -296,10 +296,14 @@ def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> 
         return OptimalEngine(problem, method)
     if str(device) != "cpu":
         if isinstance(method, PooledDecoding):
-            raise OptionError("The method pooled runs on the CPU only. Use device='cpu', or method='relay'.")
+            raise OptionError(f"The method {method.name} runs on the CPU only. Use device='cpu', or method='relay'.")
         from equifactor.decoding.gpu_engine import GpuEngine
 
         return GpuEngine(problem, method, device)
+    if isinstance(method, SearchDecoding):
+        from equifactor.decoding.error_search import SearchEngine
+
+        return SearchEngine(problem, method)
     from equifactor.decoding import plain_lanes
 
     if plain_lanes.applies_to(method) and plain_seconds_left("decoding") > 0.0:

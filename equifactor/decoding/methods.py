@@ -133,6 +133,21 @@ class PooledDecoding(RelayDecoding):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SearchDecoding(PooledDecoding):
+    """Pooled first; then a beam search over sets of errors for the shots whose gap is small."""
+
+    name = "search"
+    beam: int = option(100, "number of sets of errors that every level of the search keeps", low=1, high=1_000_000)
+    doubt: float = option(6.0, "shots with a smaller gap, and those that are not explained, are searched", low=0.0)
+    margin: float = option(3.0, "sets that are heavier than the lightest by more than this are dropped", low=0.0)
+    sums: bool = option(
+        True, "whether observables are those of the likeliest class of errors found, or of the lightest errors"
+    )
+    greed: float = option(1.3, "factor of the estimated weight of the errors that a set still needs", low=0.0)
+    surprise: float = option(1.5, "factor of the estimated weight of checks that errors leave unmet", low=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LearnedMemoryDecoding(DecodingMethod):
     """Min-sum in which a trained network chooses the memory of every bit, again at the beginning of each leg."""
 
@@ -198,6 +213,7 @@ METHODS: dict[str, type[DecodingMethod]] = {
         MemoryDecoding,
         RelayDecoding,
         PooledDecoding,
+        SearchDecoding,
         LearnedMemoryDecoding,
         BpOsdDecoding,
         OptimalDecoding,

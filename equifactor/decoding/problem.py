@@ -93,13 +93,17 @@ class DecodingProblem:
                 pivots[row.bit_length()] = row
         return self.num_bits - len(pivots)
 
-    def flip_keys(self) -> NDArray[np.uint64]:
-        """Return [V] a word for the observables that every bit flips: a bit for each, or a random word if over 64."""
+    def observable_words(self) -> NDArray[np.uint64]:
+        """Return [L] a word for every observable: a bit of its own, or a random word if there are over 64."""
         count = self.model.num_observables
-        own = np.uint64(1) << np.arange(64, dtype=np.uint64)
-        words = own if count <= len(own) else np.random.default_rng(2).integers(1, 2**64, count, np.uint64)
+        if count > 64:
+            return np.random.default_rng(2).integers(1, 2**64, count, np.uint64)
+        return np.uint64(1) << np.arange(count, dtype=np.uint64)
+
+    def flip_keys(self) -> NDArray[np.uint64]:
+        """Return [V] a word for the observables that every bit flips: the sum modulo 2 of `observable_words`."""
         keys = np.zeros(self.num_bits, np.uint64)
-        np.bitwise_xor.at(keys, self.observable_bits, words[row_of(self.observable_ptr)])
+        np.bitwise_xor.at(keys, self.observable_bits, self.observable_words()[row_of(self.observable_ptr)])
         return keys
 
     def syndromes(self, shots: BoolArray) -> tuple[NDArray[np.uint8], BoolArray]:
