@@ -47,8 +47,8 @@ class DecodingResult:
         method: the text form of the method.
         gap: [N] the difference between the weight of the lightest errors found that flip other observables and the
             weight of the errors found: the log ratio of their probabilities. It is less if few legs met the syndrome,
-            infinite if no such errors were found, and 0 if the errors found do not explain the shot. The method `search`
-            compares the sums of all errors found with the same observables. None if the method does not state it.
+            infinite if no such errors were found, and 0 if the errors found do not explain the shot. `search` compares
+            the sums over all errors found that flip the same observables. None if the method does not state it.
     """
 
     flips: BoolArray

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
-    from equifactor.decoding.error_search_kernels import Beam, SearchedCode, SearchedShots
+    from equifactor.decoding.error_search_kernels import ErrorBeam, SearchedCode, SearchedShots
     from equifactor.decoding.methods import SearchDecoding
     from equifactor.decoding.shot_store import ShotStore
 
@@ -37,12 +37,12 @@ class SearchEngine:
         self.first, self.method = LaneEngine(problem, method), method
         self.problem = DecodingProblem.of(problem.model) if problem.num_links else problem
         self.flip_keys = self.problem.flip_keys()
-        self.arrays: tuple[SearchedCode, Beam] | None = None
+        self.arrays: tuple[SearchedCode, ErrorBeam] | None = None
 
-    def _arrays(self) -> tuple[SearchedCode, Beam]:
+    def _arrays(self) -> tuple[SearchedCode, ErrorBeam]:
         """Return the code and the states, which are made on the first call."""
         if self.arrays is None:
-            from equifactor.decoding.error_search_kernels import LEVELS, Beam, SearchedCode
+            from equifactor.decoding.error_search_kernels import LEVELS, ErrorBeam, SearchedCode
 
             p, B = self.problem, self.method.beam
             bit_ptr, check_of_bit = transposed(p.check_ptr, p.bit_of_edge, p.num_bits)
@@ -55,7 +55,7 @@ class SearchEngine:
                 self.flip_keys, rng.integers(1, 2**64, p.num_checks, np.uint64),
                 rng.integers(1, 2**64, p.num_bits, np.uint64),
             )  # fmt: skip
-            beam = Beam(
+            beam = ErrorBeam(
                 np.zeros((2, B, words), np.uint64), np.zeros((2, B)), np.zeros((2, B)), np.zeros((2, B), np.uint64),
                 np.zeros((2, B), np.uint64), np.zeros((2, B), np.uint64), np.zeros((LEVELS + 1, B), np.int32),
                 np.zeros((LEVELS + 1, B), np.int32), np.full(B + 3, -np.inf), np.zeros(B, np.int64),

@@ -66,7 +66,7 @@ class SearchedShots(NamedTuple):
     work: IntArray  # [C] the number of states that were continued
 
 
-class Beam(NamedTuple):
+class ErrorBeam(NamedTuple):
     """The states of two levels, and the places of the next level."""
 
     residual: NDArray[np.uint64]  # [2, B, words]
@@ -98,7 +98,7 @@ class Beam(NamedTuple):
 def search_shots(code, settings, shots, beam):
     """Search all shots."""
     code, settings = SearchedCode(*code), SearchSettings(*settings)
-    shots, beam = SearchedShots(*shots), Beam(*beam)
+    shots, beam = SearchedShots(*shots), ErrorBeam(*beam)
     beam.mark[:] = 0
     mark = 0
     for n in range(len(shots.syndrome)):
