@@ -86,6 +86,9 @@ def decode(
             help="Seconds after which no shot begins; shots that have begun get half a second and 5 % more.",
         ),
     ] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads of the CPU; the default is all cores.")
+    ] = None,
     curve: Annotated[
         str | None,
         typer.Option(
@@ -129,7 +132,7 @@ def decode(
                 raise OptionError(f"{name} {value} has no meaning with --sample, which writes the error rate alone.")
         asked = SampleRequest(code, basis, prior, ebn0, chosen, sample, seed)
         as_json = as_json or resume or output.endswith(".json")
-        count_errors(asked, output, time_limit, resume=resume, as_json=as_json, curve=curve)
+        count_errors(asked, output, time_limit, threads=threads, resume=resume, as_json=as_json, curve=curve)
         return
     for name, given in (
         ("--ebn0", ebn0 is not None),
@@ -158,7 +161,7 @@ def decode(
         )
     if gaps is not None:
         _check_gaps(gaps, chosen, outputs, resume=resume)
-    _predict(decoder, shots, outputs, (in_format, out_format), time_limit, resume, gaps)
+    _predict(decoder, shots, outputs, (in_format, out_format), time_limit, threads, resume, gaps)
 
 
 def _check_gaps(gaps: str, method: str | None, outputs: dict[str, str], *, resume: bool) -> None:
@@ -181,6 +184,7 @@ def _predict(
     outputs: dict[str, str],
     formats: tuple[str | None, str | None],
     time_limit: float | None,
+    threads: int | None,
     resume: bool,
     gaps: str | None,
 ) -> None:
@@ -205,8 +209,9 @@ def _predict(
         sizes = ", ".join(f"{outputs[kind]} has {len(old[kind])} rows" for kind in outputs)
         raise OptionError(f"These files cannot be continued: {sizes}, and there are {len(found)} shots.")
     result = decoder.decode(
-        found[done:], packed=packed, corrections="corrections" in outputs, time_limit=time_limit, progress=True
-    )
+        found[done:], packed=packed, corrections="corrections" in outputs, time_limit=time_limit, threads=threads,
+        progress=True,
+    )  # fmt: skip
     reached = len(result) if result.decoded.all() else int(np.argmin(result.decoded))  # Rows end before a gap.
     if gaps is not None:
         write_text(gaps, "".join(f"{gap:.6g}\n" for gap in result.stated_gaps()[:reached]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -45,6 +46,7 @@ def count_errors(
     output: str,
     time_limit: float | None,
     *,
+    threads: int | None = None,
     resume: bool = False,
     as_json: bool = False,
     curve: str | None = None,
@@ -79,7 +81,7 @@ def count_errors(
     if first >= asked.sample and not old.get("undecided"):
         raise OptionError(f"{output}: {first} of {asked.sample} shots are counted already. Raise --sample.")
     clock = Clock(time_limit)
-    count = _count_words if of_words else _count_shots
+    count = _count_words if of_words else functools.partial(_count_shots, threads=threads)
     row = _decided(count, model, asked, old, clock)
     if first < asked.sample and not row.get("interrupted") and (not clock.stopped or not row):
         left = None if time_limit is None else clock.left
@@ -176,7 +178,11 @@ def _added(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _count_shots(
-    model: ErrorModel, asked: SampleRequest, span: tuple[int, int], time_limit: float | None
+    model: ErrorModel,
+    asked: SampleRequest,
+    span: tuple[int, int],
+    time_limit: float | None,
+    threads: int | None,
 ) -> dict[str, Any]:
     """Return the counts of logical errors of the shots from the first to the last - 1 of a span."""
     import numpy as np
@@ -187,7 +193,7 @@ def _count_shots(
 
     decoder = Decoder(model, method=asked.method)
     found = decoder.logical_error_rate(
-        span[1] - span[0], seed=asked.seed, first=span[0], time_limit=time_limit, progress=True
+        span[1] - span[0], seed=asked.seed, first=span[0], time_limit=time_limit, threads=threads, progress=True
     )
     result = found.result
     decided, gaps = result.decoded, None

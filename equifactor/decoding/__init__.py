@@ -17,7 +17,7 @@ code_sources.py                    models, files and objects that `Decoder` take
 code_files.py, dem_text.py         codes from files and texts; stim_circuits.py: codes from circuits
 methods.py                         the methods and their settings
 shot_store.py, decoding_result.py  the shots of a call and their answers
-lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py
+lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py; lane_crew.py: several threads
 gpu_engine.py, gpu_kernels.py      the engine for GPUs, with gpu_lanes.py
 pool_kernels.py, plain_pools.py    solutions of a shot put together, cluster by cluster, and the gap
 linked_parts.py                    X and Z detectors together: errors as parts of two sides

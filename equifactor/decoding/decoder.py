@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.base.argument_types import checks_types
 from equifactor.base.clock import Clock
+from equifactor.base.cores import num_threads
 from equifactor.base.errors import OptionError, brief
 from equifactor.base.options import did_you_mean, format_value
 from equifactor.base.progress import bar
@@ -18,6 +19,8 @@ from equifactor.decoding.code_sources import is_source, read_source
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
+from equifactor.decoding.lane_crew import FEWEST_SHOTS, LaneCrew
+from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.decoding.linked_parts import linked
 from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, PooledDecoding, SearchDecoding, decoding_method
 from equifactor.decoding.problem import DecodingProblem
@@ -161,6 +164,7 @@ class Decoder:
         priors: ArrayLike | None = None,
         erasures: ArrayLike | None = None,
         time_limit: float | None = None,
+        threads: int | None = None,
         progress: Progress | bool = False,
     ) -> DecodingResult:
         """Decode shots independently of each other. After Ctrl-C or the time limit no shot begins.
@@ -177,13 +181,14 @@ class Decoder:
                 compiled again. Corrections still name, among errors that flip the same, the likeliest of the model.
             erasures: [N, E] truth values, or [E]: these errors have probability 1/2.
             time_limit: in seconds.
+            threads: of the CPU, which give the same answers as one; default all cores.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         source, count = shot_source(shots, self.model, packed)
         ratios = shot_ratios(self.problem, count, priors, erasures)
         store = ShotStore(self.problem, source, count, corrections or ratios is not None, has_gap=self._has_gap)
         store.ratios = ratios
-        result = answered(self.engine, store, time_limit, progress, str(self.method))
+        result = answered(self.engine, store, time_limit, progress, str(self.method), threads)
         return result if corrections else dataclasses.replace(result, corrections=None)
 
     @checks_types("seed")
@@ -194,6 +199,7 @@ class Decoder:
         seed: int = 0,
         first: int = 0,
         time_limit: float | None = None,
+        threads: int | None = None,
         progress: Progress | bool = False,
     ) -> LogicalErrorRate:
         """Measure how often this decoder is wrong about an observable, on shots drawn from its own model.
@@ -206,6 +212,7 @@ class Decoder:
             time_limit: in seconds; afterwards no shot begins. Shots that have begun get half a second and 5 % of the
                 limit more. Those that are undecided then still count, because hard shots take longest and the rate
                 would be too low without them: see `LogicalErrorRate.bounds`.
+            threads: of the CPU; default all cores.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
         if not self.model.num_observables:
@@ -227,7 +234,7 @@ class Decoder:
             return detectors
 
         store = ShotStore(self.problem, source, shots, keep=False, has_gap=self._has_gap)
-        result = answered(self.engine, store, time_limit, progress, str(self.method))
+        result = answered(self.engine, store, time_limit, progress, str(self.method), threads)
         wrong = result.errors(truth) & result.decoded
         counted = int((result.decoded | result.undecided).sum())
         missed = wrong & ~(result.weight <= weight + _SAME * np.maximum(1.0, np.abs(weight)))
@@ -241,7 +248,12 @@ def default_method(device: str) -> str:
 
 
 def answered(
-    engine: DecodingEngine, store: ShotStore, time_limit: float | None, progress: Progress | bool, method: str
+    engine: DecodingEngine,
+    store: ShotStore,
+    time_limit: float | None,
+    progress: Progress | bool,
+    method: str,
+    threads: int | None = 1,
 ) -> DecodingResult:
     """Decode the shots of a store with an engine, and show a progress bar if one is wanted.
 
@@ -251,7 +263,8 @@ def answered(
         SolveError: if the kernels cannot be compiled within the time limit.
     """
     check_run(time_limit, 0, progress)
-    clock = Clock(time_limit)
+    clock, crew = Clock(time_limit), min(num_threads(threads), store.count // FEWEST_SHOTS)
+    engine = LaneCrew(engine, crew) if crew > 1 and isinstance(engine, LaneEngine) else engine
     with bar(progress, "decoding") as report, clock.govern():
         engine.prepare(store)
         begin = Clock.now()
@@ -308,6 +321,4 @@ def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> 
 
     if plain_lanes.applies_to(method) and plain_seconds_left("decoding") > 0.0:
         return plain_lanes.PlainLanes(problem, method)
-    from equifactor.decoding.lane_engine import LaneEngine
-
     return LaneEngine(problem, method)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from equifactor.base.clock import Clock
-    from equifactor.decoding.lane_kernels import ShotAnswers
+    from equifactor.decoding.lane_kernels import LaneState, ShotAnswers
     from equifactor.decoding.methods import DecodingMethod
     from equifactor.decoding.problem import DecodingProblem
     from equifactor.decoding.shot_store import ShotStore
@@ -37,9 +38,8 @@ class LaneEngine:
     """
 
     def __init__(self, problem: DecodingProblem, method: DecodingMethod) -> None:
-        from equifactor.decoding.check_rules import LANES, ROWS
-        from equifactor.decoding.lane_kernels import NUM_COUNTERS, Checks, LaneState, Strategy
-        from equifactor.decoding.pool_kernels import KEPT, LONGEST
+        from equifactor.decoding.check_rules import LANES
+        from equifactor.decoding.lane_kernels import Checks, Strategy
 
         self.problem, self.method = problem, method
         bit_ptr, check_of_bit = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
@@ -55,21 +55,36 @@ class LaneEngine:
             method.seed, isinstance(method, PooledDecoding), *method.limits_of_shots(),
             method.penalty if isinstance(method, PooledDecoding) else 0.0,
         )  # fmt: skip
+        self.state = self._empty_lanes(method.weights_of_networks())
+        self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
+        self.sweeps = max(1, _WORK // max(1, LANES * len(problem.bit_of_edge) * _STEPS))
+
+    def twin(self) -> LaneEngine:
+        """Return an engine for another thread, with lanes of its own."""
+        twin = copy.copy(self)
+        twin.state = self._empty_lanes(self.state.weights)
+        twin.statistics = OrderedStatistics(self.problem, self.method) if self.statistics is not None else None
+        return twin
+
+    def _empty_lanes(self, weights: NDArray[np.float32]) -> LaneState:
+        from equifactor.decoding.check_rules import LANES, ROWS
+        from equifactor.decoding.lane_kernels import NUM_COUNTERS, LaneState
+        from equifactor.decoding.pool_kernels import KEPT, LONGEST
+
+        problem = self.problem
         bits, longest = problem.num_bits, int(np.diff(problem.check_ptr).max(initial=0))
-        self.state = LaneState(
+        return LaneState(
             _aligned(bits * LANES), _aligned(bits * LANES), _aligned(bits * LANES),
             _aligned(2 * bits * LANES).reshape(2, -1),
             _aligned(len(problem.bit_of_edge) * LANES),
             np.zeros(problem.num_checks, np.uint32), np.zeros(bits, np.uint32), np.zeros(bits, np.uint32),
             np.zeros(LANES), np.full((NUM_COUNTERS, LANES), -1), _aligned(LANES), _aligned(LANES),
             _aligned(longest * LANES), _aligned(longest * ROWS * LANES),
-            np.zeros(bits, np.float32), method.weights_of_networks(),
+            np.zeros(bits, np.float32), weights,
             np.zeros(bits, np.int32), np.zeros(bits, np.int32), np.zeros(bits), np.zeros(bits, np.uint64),
             np.zeros(problem.num_checks, np.int32), np.zeros((LANES, KEPT), np.int32),
             np.zeros((LANES, KEPT), np.uint64), np.zeros((LANES, KEPT, LONGEST), np.int32),
         )  # fmt: skip
-        self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
-        self.sweeps = max(1, _WORK // max(1, LANES * len(problem.bit_of_edge) * _STEPS))
 
     def use_networks(self, weights: NDArray[np.float32]) -> None:
         """Set the networks [P, H+1, F+2] that choose memories; network n % P serves shot n."""

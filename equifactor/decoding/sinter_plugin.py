@@ -38,7 +38,8 @@ class SinterCompiledDecoder(sinter.CompiledDecoder):  # type: ignore[misc]
 
     def decode_shots_bit_packed(self, *, bit_packed_detection_event_data: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the predicted flips [N, ceil(L/8)] of shots [N, ceil(D/8)], both in little bit order."""
-        flips = self.decoder.decode(bit_packed_detection_event_data, packed=True).flips
+        # sinter runs a process on each core.
+        flips = self.decoder.decode(bit_packed_detection_event_data, packed=True, threads=1).flips
         return np.packbits(flips, axis=1, bitorder="little")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equifactor.base.cores import num_threads
 from equifactor.base.errors import OptionError
 from equifactor.decoding import Decoder, ErrorModel, ShotSampler
 
@@ -60,7 +61,7 @@ def test_a_rate_that_is_stopped_counts_hard_shots_too(driven_time, monkeypatch: 
         result, own = found.result, slice(found.shots)
         assert (result.decoded ^ result.undecided)[own].all()
         assert not (result.decoded | result.undecided)[found.shots :].any()
-        assert result.undecided.sum() == found.undecided <= 16
+        assert result.undecided.sum() == found.undecided <= 16 * num_threads()  # all lanes
         assert found.errors <= full.errors <= found.errors + found.undecided
         assert found.bounds[0] <= full.rate <= found.bounds[1] == found.rate
         same = np.where(result.decoded[own], full.result.iterations, 0)
