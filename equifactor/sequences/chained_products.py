@@ -99,31 +99,28 @@ class ChainedProduct:
         scope = list(start)
         self._steps: list[_ProductStep] = []
         self._arrays = [np.empty(0), np.empty(0)]
-        self.incoming: list[Scope] = []  # the new variables of each step
         for k, group in enumerate(self.groups):
             step, scope = self._step(scope, group, self._needed(self.groups[k + 1 :]))
             self._steps.append(step)
         self._last = (0, *(1 + scope.index(v) for v in end))
 
-    def __call__(self, state: FloatArray, weights: Mapping[int, FloatArray] | None = None) -> FloatArray:
+    def __call__(self, state: FloatArray) -> FloatArray:
         """Return the state [N, *end] of a state [N, *start]. The next call may overwrite it.
 
-        Variables leave at the front and come in at the end, so chains in their order are never copied. `weights` by
-        step are over the variables in `incoming`: to multiply the table of a group takes no time.
+        Variables leave at the front and come in at the end, so chains in their order are never copied.
         """
         for k, step in enumerate(self._steps):
             both, summed, alone = step.sizes
-            group = step.group * weights[k] if weights and k in weights else step.group
             a = state.transpose(step.axes).reshape(both, -1, summed)
             result = self._array(k % 2, both, a.shape[1], alone)
             if self._logs:
                 result.fill(-np.inf)
                 for x in range(summed):
-                    np.maximum(result, a[:, :, x, None] + group[:, x, None, :], out=result)
+                    np.maximum(result, a[:, :, x, None] + step.group[:, x, None, :], out=result)
             elif both == 1:
-                np.matmul(a[0], group[0], out=result[0])
+                np.matmul(a[0], step.group[0], out=result[0])
             else:
-                np.matmul(a, group, out=result)
+                np.matmul(a, step.group, out=result)
             state = result.reshape(step.shape).transpose(step.back)
         return np.ascontiguousarray(state.transpose(self._last))
 
@@ -203,7 +200,6 @@ class ChainedProduct:
         table = group.table.transpose([group.scope.index(v) for v in (*both, *gone, *alone)])
         sizes = self._entries(tuple(both)), self._entries(tuple(gone)), self._entries(tuple(alone))
         cards = [self._card[v] for v in (*rest, *alone)]
-        self.incoming.append(tuple(alone))
         step = _ProductStep(
             axes=(*(place[v] for v in both), 0, *(place[v] for v in rest), *(place[v] for v in gone)),
             sizes=sizes,

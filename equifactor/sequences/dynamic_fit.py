@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
+from equifactor.sequences.chain_sums import slice_sums
 from equifactor.sequences.chained_products import Factor, eliminated
 from equifactor.sequences.observed_rows import read_sequences
 from equifactor.sequences.slice_marginals import margin
-from equifactor.sequences.slice_sums import Observed, SliceSums
+from equifactor.sequences.slice_sums import Observed
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
@@ -89,7 +90,7 @@ class _Counts:
         """Add the counts of all sequences."""
         model = self.model
         for numbers, codes in sequences.batches(max(1, int(_BATCH_STATES / model.num_states))):
-            sums = SliceSums(Observed(model, codes))
+            sums = slice_sums(Observed(model, codes))
             lengths = np.array([len(sequences.codes[n]) for n in numbers])
             for t0, p, before, inner in sums.smoothed():
                 own = np.arange(t0, t0 + p.shape[1]) < lengths[:, None]  # [N, B] padding does not count

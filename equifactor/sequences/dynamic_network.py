@@ -14,6 +14,7 @@ from equifactor.networks.bayesian_network import BayesianNetwork
 from equifactor.networks.forward_samples import drawn
 from equifactor.networks.stated_tables import parents_and_table
 from equifactor.sequences.best_sequences import best_sequences
+from equifactor.sequences.chain_sums import slice_sums
 from equifactor.sequences.observed_rows import Sequences, read_sequences
 from equifactor.sequences.slice_marginals import slice_marginals
 from equifactor.sequences.slice_model import Family, SliceModel
@@ -286,7 +287,7 @@ class DynamicNetwork:
                 f"over at most {_MOST_STATES:.3g}. Use smooth, filter or decode, which take any solver."
             )
         for numbers, codes in sequences.batches(max(1, int(_BATCH_STATES / model.num_states))):
-            yield numbers, SliceSums(Observed(model, codes))
+            yield numbers, slice_sums(Observed(model, codes))
 
     def _solves(self, model: SliceModel, solver: Any, options: dict[str, Any]) -> bool:
         """Return whether a solver answers instead of exact sums over slices."""
@@ -322,9 +323,8 @@ class DynamicNetwork:
         found: list[Any] = [None] * len(sequences)
         for numbers, sums in self._sums(sequences):
             values: dict[str, FloatArray] = {n: np.empty((sums.N, sums.T, len(self.states[n]))) for n in self.names}
-            blocks = ((t, p) for t, p, _, _ in sums.smoothed()) if smooth else sums.filtered()
-            for t0, p in blocks:
-                for name, own in zip(self.names, slice_marginals(sums.observed, t0, p), strict=True):
+            for t0, *_ in sums.smoothed() if smooth else sums.filtered():
+                for name, own in zip(self.names, slice_marginals(sums.observed, t0, sums.joints), strict=True):
                     values[name][:, t0 : t0 + own.shape[1]] = own
             for k, n in enumerate(numbers):
                 kept = {name: v[k, begin[n] : len(sequences.codes[n])] for name, v in values.items()}

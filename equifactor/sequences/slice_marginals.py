@@ -14,36 +14,44 @@ from equifactor.sequences.chained_products import eliminated
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.sequences.slice_model import Patterns, SliceModel
-    from equifactor.sequences.slice_sums import Observed
+    from equifactor.sequences.slice_sums import Joints, Observed
 
 
-def slice_marginals(observed: Observed, t0: int, p: FloatArray) -> list[FloatArray]:
-    """Return the distributions [N, B, states] of all variables, given p(state) [N, B, S] of a block from slice t0."""
-    model, B = observed.model, p.shape[1]
-    V = len(model.first)
-    found: dict[int, FloatArray] = dict(_single_margins(p, list(model.state), model.card))
+def slice_marginals(observed: Observed, t0: int, joints: Joints) -> list[FloatArray]:
+    """Return the distributions [N, B, states] of all variables in a block from slice t0.
+
+    Args:
+        observed: the observations.
+        t0: the first slice of the block.
+        joints: distributions of the state, or of groups of its variables; see `SliceSums`.
+    """
+    model = observed.model
+    found: dict[int, FloatArray] = {}
+    for variables, p in joints:
+        if not {*variables} <= found.keys():
+            found.update(_single_margins(p, list(variables), model.card))
     for patterns in observed.patterns(t0):
-        part, index = patterns.part, patterns.index[:, t0 : t0 + B]
-        if not part.variables:
-            continue
-        single = len(part.scope) == 1
-        of_scope = found[part.scope[0]] if single else margin(p, model.state, part.scope, model.card)
+        part, scope = patterns.part, patterns.part.scope
+        index = patterns.index[:, t0 : t0 + joints[0][1].shape[1]]
         for k, v in enumerate(part.variables):
+            codes = patterns.codes[:, k]
+            if ((codes >= 0) & (codes < model.card[v])).all():
+                found[v] = np.eye(model.card[v])[codes][index]
+                continue
+            variables, p = next((own, p) for own, p in joints if {*scope} <= {*own})
+            of_scope = found[scope[0]] if len(scope) == 1 else margin(p, variables, scope, model.card)
             found[v] = _hidden(model, patterns, k, of_scope, index)
-    return [found[V + i] for i in range(V)]
+    return [found[len(model.first) + i] for i in range(len(model.first))]
 
 
 def _hidden(model: SliceModel, patterns: Patterns, k: int, of_scope: FloatArray, index: IntArray) -> FloatArray:
     """Return the distribution of one variable of a part: its mean given the state, over the states."""
-    part, codes = patterns.part, patterns.codes[:, k]
+    part = patterns.part
     v = part.variables[k]
-    d = model.card[v]
-    if ((codes >= 0) & (codes < d)).all():
-        return np.eye(d)[codes][index]
     factors = model.part_factors(part, patterns.codes, patterns.later)
     table = eliminated(factors, (-1, *part.scope, v)).table
     total = table.sum(axis=-1, keepdims=True)
-    given = (table / np.where(total > 0.0, total, 1.0)).reshape(len(table), -1, d)  # [U, scope, states]
+    given = (table / np.where(total > 0.0, total, 1.0)).reshape(len(table), -1, model.card[v])  # [U, scope, states]
     return np.einsum("nbs,nbsd->nbd", of_scope, given[index])
 
 

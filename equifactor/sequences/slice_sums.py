@@ -12,12 +12,13 @@ So memory grows with the square root of the number of slices, and time by a thir
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.sequences.chain_steps import chain_steps
 from equifactor.sequences.observed_rows import distinct_rows
 from equifactor.sequences.slice_model import padded
 
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.sequences.slice_model import Patterns, SliceModel
 
+    Joints = list[tuple[tuple[int, ...], FloatArray]]  # variables, and their distribution [N, B, states]
+
 # Seconds: of NumPy for a slice, and for a product in it, and of compiling. Measured on one core.
 _CALLS, _PRODUCT, _COMPILING = 8e-6, 2e-10, 1.0
 _BLOCK_ENTRIES = 2**22  # Most entries of the arrays of a block: 32 MiB each.
 _LEAST_ENTRIES = 2**18
+_CHAIN_ENTRY = 5e-9  # Seconds of NumPy for a joint state of a factorial slice. Compiling takes _COMPILING.
 _JOINT_ENTRIES = 2**9  # What a slice says about its state is a product of tables of at most this size.
 
 
@@ -39,7 +43,6 @@ class Weights:
     rows: FloatArray  # [U, *cards of the state, 1 where a row does not depend on the variable] or [U, S], or logs
     index: IntArray  # [N, B] the row of each slice
     tops: FloatArray  # [U] the logarithms of what rows were divided by, so that their largest entry is 1
-    step: int | None = None  # the product of the forward step that brings these variables in, if one does
 
 
 class Observed:
@@ -47,45 +50,64 @@ class Observed:
 
     def __init__(self, model: SliceModel, codes: IntArray, best: bool = False) -> None:
         self.model, self.codes, self.best = model, codes, best  # [N, T, V]; see `Sequences`
+        compiles = codes[:, :, 0].size * model.num_states * _CHAIN_ENTRY > _COMPILING
+        self.chains = None if best or model.is_dense or not compiles else chain_steps(model)
         self._patterns = [
             [model.patterns(part, own, later, best) for part in model.parts]
             for later, own in ((False, codes[:, :1]), (True, codes))
         ]
         self._groups = [self._grouped(own) for own in self._patterns]
 
-    def blocks(self) -> list[tuple[int, int]]:
-        """Return the slices from and to which each block goes. The first slice, which has tables of its own, is one."""
+    def blocks(self, entries: float | None = None) -> list[tuple[int, int]]:
+        """Return the slices from and to which each block goes. The first slice, which has tables of its own, is one.
+
+        A slice keeps an entry for each of its states, or a given number of entries.
+        """
         N, T = self.codes.shape[:2]
-        S = N * max(1.0, self.model.num_states)
+        S = N * max(1.0, entries or self.model.num_states)
         size = max(1, min(int(_BLOCK_ENTRIES / S), max(math.isqrt(T), int(_LEAST_ENTRIES / S))))
         return [(0, 1), *((t, min(t + size, T)) for t in range(1, T, size))]
+
+    def has_hidden(self, scopes: Sequence[tuple[int, ...]]) -> bool:
+        """Return whether a part with missing values depends on more of the state than one of the scopes."""
+        card = self.model.card
+        return any(
+            ((own.codes < 0) | (own.codes >= [card[v] for v in own.part.variables])).any()
+            for patterns in self._patterns
+            for own in patterns
+            if own.part.variables and not any({*own.part.scope} <= {*scope} for scope in scopes)
+        )
 
     def patterns(self, t0: int) -> list[Patterns]:
         """Return what the parts say in the block that starts with slice t0."""
         return self._patterns[t0 > 0]
 
-    def _grouped(self, patterns: list[Patterns]) -> list[tuple[int | None, list[Patterns]]]:
-        """Return the patterns that say something about the state, in groups over few variables, and their steps."""
+    def _grouped(self, patterns: list[Patterns]) -> list[list[Patterns]]:
+        """Return the patterns that say something about the state, in groups over few variables."""
         model, telling = self.model, [own for own in patterns if own.log_rows.any()]
-        groups: list[tuple[int | None, list[Patterns]]] = []
-        if not model.is_dense and not self.best and len(self.codes) == 1:
-            for k, new in enumerate(model.step("forward").incoming):
-                groups.append((k, [own for own in telling if {*own.part.scope} <= {*new}]))
-                telling = [own for own in telling if own not in groups[-1][1]]
+        telling.sort(key=self._place)
         most = math.inf if model.is_dense else _JOINT_ENTRIES
-        groups.append((None, []))
+        groups: list[list[Patterns]] = [[]]
         for own in telling:
-            joint = {v for p in (*groups[-1][1], own) for v in p.part.scope}
-            if groups[-1][1] and math.prod(model.card[v] for v in joint) > most:
-                groups.append((None, []))
-            groups[-1][1].append(own)
-        return [(step, group) for step, group in groups if group]
+            last = groups[-1]
+            joint = {v for p in (*last, own) for v in p.part.scope}
+            if last and (self._place(last[-1]) != self._place(own) or math.prod(model.card[v] for v in joint) > most):
+                groups.append([])
+            groups[-1].append(own)
+        return [group for group in groups if group]
+
+    def _place(self, own: Patterns) -> int:
+        """Return which variables of a factorial state a part is about: 0 those in front, 2 those behind, 1 both."""
+        if self.chains is None:
+            return 0
+        places = {2 * (v in self.chains.low) for v in own.part.scope}
+        return places.pop() if len(places) == 1 else 1
 
     def weights(self, t0: int, t1: int) -> list[Weights]:
         """Return e_t of the slices of a block as factors, or their logs; a dense model has one, with rows [U, S]."""
         model, N = self.model, len(self.codes)
         found = []
-        for step, group in self._groups[t0 > 0]:
+        for group in self._groups[t0 > 0]:
             codes = np.stack([p.index[:, t0:t1].ravel() for p in group], axis=1)
             chosen, index = distinct_rows(codes)
             logs = np.zeros((len(chosen), *(model.shape if model.is_dense else (1,) * len(model.shape))))
@@ -99,7 +121,7 @@ class Observed:
                 tops = logs.reshape(len(chosen), -1).max(axis=1)
                 tops[tops == -np.inf] = 0.0
                 logs = np.exp(logs - tops.reshape(-1, *(1,) * (logs.ndim - 1)))
-            found.append(Weights(logs, index.reshape(N, -1), tops, step))
+            found.append(Weights(logs, index.reshape(N, -1), tops))
         if model.is_dense and not found:
             rows = np.full((1, math.prod(model.shape)), 0.0 if self.best else 1.0)
             found = [Weights(rows, np.zeros((N, t1 - t0), np.int64), np.zeros(1))]
@@ -124,6 +146,7 @@ class SliceSums:
         self._prior = self.model.prior().reshape(1, -1)
         self._blocks = observed.blocks()
         self._arrays: dict[str, FloatArray] = {}
+        self.joints: Joints = []  # the distributions of the block that was computed last: all of the state, or groups
 
     def _array(self, name: str, slices: int) -> FloatArray:
         """Return an array [N, slices, S] that is used again for every block: new memory costs as much as a product."""
@@ -131,8 +154,11 @@ class SliceSums:
             self._arrays[name] = np.empty((self.N, max(t1 - t0 for t0, t1 in self._blocks), self.S))
         return self._arrays[name][:, :slices]
 
-    def forward(self, t0: int, t1: int, alpha: FloatArray | None) -> FloatArray:
-        """Return alpha [N, t1 - t0, S] of a block and add to `log_z`, given alpha [N, S] of the slice before."""
+    def forward(self, t0: int, t1: int, alpha: FloatArray | None, keep: bool = True) -> FloatArray:
+        """Return alpha [N, t1 - t0, S] of a block and add to `log_z`, given alpha [N, S] of the slice before.
+
+        Without `keep`, alpha of the last slice may be enough, if `joints` hold all that answers need.
+        """
         found = self._array("alpha", t1 - t0)
         totals = np.empty((self.N, t1 - t0))
         weights = self.observed.weights(t0, t1)
@@ -148,10 +174,15 @@ class SliceSums:
                 alpha = found[:, t]
                 total = totals[:, t] = alpha.sum(axis=1)
                 alpha *= 1.0 / np.where(total > 0.0, total, 1.0)[:, None]
+        self._add(totals, weights)
+        self.joints = [(self.model.state, found)]
+        return found
+
+    def _add(self, totals: FloatArray, weights: list[Weights]) -> None:
+        """Add the logarithms of the totals [N, B] of a block, and of what its weights were divided by, to `log_z`."""
         with np.errstate(divide="ignore"):
             self.log_z += np.log(totals).sum(axis=1)
         self.log_z += sum(w.tops[w.index].sum(axis=1) for w in weights)
-        return found
 
     def _advance(self, alpha: FloatArray | None, weights: list[Weights], t: int, out: FloatArray) -> None:
         """Fill out [N, S] with alpha of slice t of a block, up to a factor, from alpha of the slice before."""
@@ -160,10 +191,8 @@ class SliceSums:
         elif self._matrix is not None:
             ahead = alpha @ self._matrix
         else:
-            inside = {w.step: w.rows[w.index[0, t]].ravel() for w in weights if w.step is not None}
             before = self.model.carried(alpha.reshape(self.N, *self.model.shape))
-            ahead = self.model.step("forward")(before, inside).reshape(self.N, -1)
-            weights = [w for w in weights if w.step is None]
+            ahead = self.model.step("forward")(before).reshape(self.N, -1)
         self._multiply(ahead, weights, t, out)
 
     def _multiply(self, values: FloatArray, weights: list[Weights], t: int, out: FloatArray) -> None:
@@ -182,14 +211,18 @@ class SliceSums:
             np.multiply(values.reshape(shape), rows, out=out.reshape(shape))
             values = out
 
-    def filtered(self) -> Iterator[tuple[int, FloatArray]]:
-        """Yield the first slice of each block and alpha [N, B, S]."""
+    def filtered(self, keep: bool = False) -> Iterator[tuple[int, FloatArray]]:
+        """Yield the first slice of each block and alpha [N, B, S]; see `forward`."""
         alpha = None
         self.log_z = np.zeros(self.N)
-        for t0, t1 in self._blocks:
-            block = self.forward(t0, t1, alpha)
+        for t0, t1 in self._blocks if keep else self.long_blocks():
+            block = self.forward(t0, t1, alpha, keep)
             alpha = block[:, -1].copy()
             yield t0, block
+
+    def long_blocks(self) -> list[tuple[int, int]]:
+        """Return the blocks of a forward pass alone."""
+        return self._blocks
 
     def smoothed(self) -> Iterator[tuple[int, FloatArray, FloatArray | None, FloatArray]]:
         """Yield blocks from the last to the first: first slice, p(state | all) [N, B, S], and the parts of pairs.
@@ -198,16 +231,17 @@ class SliceSums:
         probability of a pair is in proportion to their product with the transition.
         """
         starts: list[FloatArray | None] = [None]
-        for _, block in self.filtered():
+        for _, block in self.filtered(keep=True):
             starts.append(block[:, -1].copy())
         kept = self.log_z.copy()
-        beta = np.ones((self.N, self.S))
+        beta = np.ones((self.N, self.S))  # of the last slice
         for k in range(len(self._blocks) - 1, -1, -1):
             (t0, t1), start = self._blocks[k], starts[k]
             if k < len(self._blocks) - 1:
                 block = self.forward(t0, t1, start)
             p, inner = self._array("p", t1 - t0), self._array("inner", t1 - t0)
             beta = self._backward(t0, t1, block, beta, p, inner)
+            self.joints.append((self.model.state, p))
             earlier = None if start is None else np.concatenate([start[:, None], block[:, :-1]], axis=1)
             yield t0, p, earlier, inner
         self.log_z = kept
@@ -218,6 +252,7 @@ class SliceSums:
         """Fill p(state | all) and e beta [N, B, S] of a block; return beta [N, S] of the slice before it."""
         model = self.model
         weights = self.observed.weights(t0, t1)
+        self.joints = []
         if self._compiled and self._matrix is not None:
             from equifactor.sequences.state_kernels import smooth_states
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import equifactor as ef
-from equifactor.sequences import slice_model, slice_sums
+from equifactor.sequences import chain_steps, slice_model, slice_sums
+from equifactor.sequences.observed_rows import read_sequences
 
 WEATHER = ef.DynamicNetwork(
     first={
@@ -96,6 +97,53 @@ def test_answers_equal_those_of_the_unrolled_network(seed: int) -> None:
         assert decoded.log_score == pytest.approx(best.log_score, abs=1e-10)
         weighted = network.unroll(length).condition({v: x for v, x in evidence.items() if isinstance(x, list)})
         assert weighted.log_score(decoded.numbers.ravel()) == pytest.approx(best.log_score, abs=1e-10)
+
+
+def factorial_network(rng: np.random.Generator) -> ef.DynamicNetwork:
+    """Return chains of one or two variables with two to four states, seen together."""
+    cards = {"a": 3, "b": 2, "c": 2, "d": 2, "e": 4, "y": 2, "z": 3}
+
+    def rows(*names: str) -> np.ndarray:
+        return rng.dirichlet(np.ones(cards[names[-1]]), size=tuple(cards[v] for v in names[:-1]))
+
+    first = {v: rows(v) for v in "abcde"}
+    first |= {"y": (["a", "e"], rows("a", "e", "y")), "z": (["b", "c", "d"], rows("b", "c", "d", "z"))}
+    then: dict[str, Any] = {v: (f"{v}[t-1]", rows(v, v)) for v in "ade"}
+    then |= {"b": (["b[t-1]", "c[t-1]"], rows("b", "c", "b")), "c": (["b", "c[t-1]"], rows("b", "c", "c"))}
+    return ef.DynamicNetwork(first, then, cards)
+
+
+@pytest.mark.parametrize("rows", [64, 8])
+def test_passes_over_factorial_models_equal_products_of_tables(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """The groups of a state are small here, so that variables are seen together across all of them."""
+    monkeypatch.setattr(slice_model, "DENSE_STATES", 0)
+    monkeypatch.setattr(chain_steps, "_ROWS", rows)
+    rng = np.random.default_rng(rows)
+    network = factorial_network(rng)
+    sequences = [*partly_observed(rng, network, 6, 3), {"a": [0, 1, 2]}]
+    expected = [f(sequences) for f in (network.filter, network.smooth)]
+    counts = network.fit(sequences, iterations=1).network
+    monkeypatch.setattr(slice_sums, "_COMPILING", 0.0)
+    assert slice_sums.Observed(network.model(read_sequences(network.first.structure, 2)), np.full((1, 2, 7), -1)).chains
+    for one, other in zip(expected, [f(sequences) for f in (network.filter, network.smooth)], strict=True):
+        for wanted, found in zip(one, other, strict=True):
+            assert found.log_z == pytest.approx(wanted.log_z, abs=1e-11)
+            for name in network.names:
+                np.testing.assert_allclose(found[name], wanted[name], atol=1e-12)
+    compiled = network.fit(sequences, iterations=1).network
+    for name in network.names:
+        np.testing.assert_allclose(compiled.transition.cpt(name).values, counts.transition.cpt(name).values, atol=1e-10)
+
+
+def test_a_few_of_many_chains_may_be_observed() -> None:
+    """Ten chains are merged into groups for products; the sums failed if only a part of a group was observed."""
+    first: dict[str, Any] = {f"x{k}": [0.9, 0.1] for k in range(10)} | {"y": ("x0", [[0.8, 0.2], [0.3, 0.7]])}
+    stays = {f"x{k}": (f"x{k}[t-1]", [[0.9, 0.1], [0.2, 0.8]]) for k in range(10)}
+    alone = ef.DynamicNetwork({v: first[v] for v in ("x0", "y")}, {"x0": stays["x0"]})
+    seen = {"y": [0, 1, 1]}
+    together = ef.DynamicNetwork(first, stays)
+    np.testing.assert_allclose(together.filter(seen)["x0"], alone.filter(seen)["x0"], atol=1e-12)
+    np.testing.assert_allclose(together.smooth(seen)["x0"], alone.smooth(seen)["x0"], atol=1e-12)
 
 
 @pytest.mark.usefixtures("passes")
