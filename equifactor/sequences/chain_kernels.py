@@ -6,7 +6,7 @@ the first cache. Each row of a state goes through the matrices of K, is transpos
 of columns then go through the matrices of H and are multiplied by e. So a slice takes two passes over memory, and all
 products run along contiguous rows.
 
-Symbols: B slices, G groups of weights; see chain_steps.py for `ChainMoves`, and slice_sums.py for alpha and e.
+Symbols: B slices, G groups of weights; see chain_steps.py for `FactorialMoves`, and slice_sums.py for alpha and e.
 """
 
 import numpy as np

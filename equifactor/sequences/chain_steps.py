@@ -25,7 +25,7 @@ _ROWS = 64  # Most entries of each of the two groups behind; see chain_kernels.p
 _MERGED = 4  # Matrices of neighbours are merged up to this size: a kernel takes four rows at a time.
 
 
-class ChainMoves(NamedTuple):
+class FactorialMoves(NamedTuple):
     """A step for the kernels: matrices, and the axes that they multiply."""
 
     axes: IntArray  # [n, 4] for each matrix: entries before its axis, of it and after it in its group; its place
@@ -40,8 +40,8 @@ class ChainSteps:
     high: Scope  # the state variables in front
     low: Scope  # those behind
     sizes: IntArray  # [3] entries of `high`, and of the two groups in `low`
-    forward: ChainMoves
-    backward: ChainMoves
+    forward: FactorialMoves
+    backward: FactorialMoves
 
 
 def chain_steps(model: SliceModel) -> ChainSteps | None:
@@ -71,7 +71,7 @@ def chain_steps(model: SliceModel) -> ChainSteps | None:
     return ChainSteps(tuple(flat[0]), (*flat[1], *flat[2]), sizes, *moves)
 
 
-def _moves(model: SliceModel, groups: list[list[Scope]], tables: Sequence[Factor], back: bool) -> ChainMoves:
+def _moves(model: SliceModel, groups: list[list[Scope]], tables: Sequence[Factor], back: bool) -> FactorialMoves:
     """Return the matrices of each group, merged while they are small."""
     axes: list[tuple[int, ...]] = []
     matrices: list[FloatArray] = []
@@ -92,4 +92,4 @@ def _moves(model: SliceModel, groups: list[list[Scope]], tables: Sequence[Factor
             matrices.append(matrix.T if back else matrix)
             before *= X
         ends.append(len(axes))
-    return ChainMoves(np.array(axes), np.array(ends), np.concatenate([np.ravel(m) for m in matrices]))
+    return FactorialMoves(np.array(axes), np.array(ends), np.concatenate([np.ravel(m) for m in matrices]))

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def slice_sums(observed: Observed) -> SliceSums:
     """Return the passes over observations that suit their model."""
-    return SliceSums(observed) if observed.chains is None else _ChainSums(observed, observed.chains)
+    return SliceSums(observed) if observed.chains is None else _FactorialSums(observed, observed.chains)
 
 
-class _ChainSums(SliceSums):
+class _FactorialSums(SliceSums):
     def __init__(self, observed: Observed, chains: ChainSteps) -> None:
         super().__init__(observed)
         self._chains = chains
