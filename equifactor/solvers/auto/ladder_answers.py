@@ -56,9 +56,11 @@ _UNSETTLED = 0.15
 _FAR_OFF = 0.1
 # Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
 _CONTRADICTED = 4.0
-STUCK = 1.2  # R-hat of single-variable sampling above which its draws tell nothing about other modes.
-# The squared error of single-variable sampling whose chains nearly agree over its stated square, for the weights of the
-# mean: stated errors are cautious. By `benchmarks.front`, even places.
+# R-hat of single-variable sampling above which its draws tell nothing about other modes: then its squared error is 0.5
+# to 0.95 of the stated one, and below 0.05 to 0.4. By `benchmarks.front`, even places.
+_STUCK = 3.0
+# The squared error of a sampler whose chains have not mixed over its stated square, for the weights of the mean: stated
+# errors are cautious then. By `benchmarks.front`, even places.
 _LIKELY = 0.25
 
 
@@ -76,7 +78,7 @@ class LadderAnswer:
     @property
     def is_stuck(self) -> bool:
         """Whether the chains of single-variable sampling are too far apart to judge other answers."""
-        return self.solver.name == "gibbs" and _r_hat(self) > STUCK
+        return self.solver.name == "gibbs" and _r_hat(self) > _STUCK
 
     def r_hat_after(self, seconds: float) -> float:
         """The R-hat to expect of a run of `seconds`: R-hat^2 - 1 falls with the length of chains."""
@@ -130,9 +132,7 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     q = _best_unjudged(others) if stuck else others[int(np.argmin(distance))]
     gap = _values(q.estimate.marginals) - s
     D = float(np.mean(gap**2))
-    own = S  # The likely squared error, where stated ones are cautious.
-    if sampled.solver.name == "gibbs":
-        own = S if any(a.is_stuck for a in samplers) else _LIKELY * S
+    own = S if stuck or _r_hat(sampled) <= R_HAT_LIMIT else _LIKELY * S  # The likely squared error.
     Q, likely = squared_error_of(D, S), max(D - own, _LEAST_SHARE * D)
     if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
         Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
@@ -299,7 +299,7 @@ def _weights(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, float]
 
 def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer:
     """Return several samplers as one, each weighted by one over its squared error."""
-    unmixed = [a.solver.name == "gibbs" and STUCK >= _r_hat(a) > R_HAT_LIMIT for a in samplers]
+    unmixed = [a.solver.name == "gibbs" and _STUCK >= _r_hat(a) > R_HAT_LIMIT for a in samplers]
     factors = np.where(unmixed, _UNMIXED, 1.0)
     errors = np.stack([f * _values(a.estimate.standard_errors) for f, a in zip(factors, samplers, strict=True)])
     values = np.stack([_values(a.estimate.marginals) for a in samplers])

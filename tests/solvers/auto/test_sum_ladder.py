@@ -21,6 +21,7 @@ from equifactor.solvers.bounds.mini_buckets import WeightedMiniBuckets
 from equifactor.solvers.messages.bp import BeliefPropagation
 from equifactor.solvers.regions.bounded_regions import Regions
 from equifactor.solvers.sampling.blocks import BlockSampling
+from equifactor.solvers.sampling.gibbs import Gibbs
 from equifactor.solving.solver import Solver
 
 _PTR = 2 * np.arange(201)
@@ -59,6 +60,22 @@ def test_a_mix_is_better_than_its_parts(bias: float, error: float) -> None:
     assert answer.stats["error_estimate"] <= 1.5 * max(best, 0.5 * error) + 1e-3
     if bias > 10 * error:
         assert name == "blocks"
+
+
+@pytest.mark.parametrize("solver", [Gibbs(), BlockSampling()])
+def test_stated_errors_count_in_full_only_if_chains_have_mixed(solver: Solver) -> None:
+    """Mixed chains hardly change a right answer; chains that have not mixed err less than they state."""
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0.3, 0.7, 200)
+
+    def distance(r_hat: float, stated: float, bias: float) -> float:
+        found = _answer(solver, truth + 0.01 * rng.standard_normal(200), stated)
+        sampled = replace(found, estimate=replace(found.estimate, stats={"max_r_hat": r_hat}))
+        other = _answer(Regions(), truth + bias * rng.standard_normal(200))
+        return _off(best_marginals([other, sampled])[0], truth)
+
+    assert distance(1.01, 0.01, 0.0) < 0.0015
+    assert distance(2.0, 0.03, 0.05) < 0.016
 
 
 def test_without_a_sampler_the_better_method_answers() -> None:
