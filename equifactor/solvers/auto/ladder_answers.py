@@ -42,9 +42,11 @@ _NEARLY_MIXED = 1.2
 _BY_CHANCE = 1.5
 # A predicted error of the network, which 10 % of the variables exceed, over its standard error if it is normal.
 _NINETY_PERCENT = 1.645
-# The factor on the errors of single-variable sampling that has not mixed and is not stuck: it misses modes. With 1, two
-# standard errors cover 89 % of marginals with couplings of 4 and not 95 % (`benchmarks.coverage`, tuning seeds).
-_UNMIXED = 1.5
+# The factors on the errors of single-variable sampling up to the R-hats `_MIXED` and `_APART`: chains that agree may all
+# miss a mode, or meet it too rarely. With 1, two standard errors cover 85 % of marginals with all pairs of spins, and
+# with 1.5 for all up to 99.9 % (`benchmarks.coverage`, tuning seeds).
+_CAUTION = 1.2, 1.5
+_MIXED = 1.01  # The usual limit of R-hat for chains that have mixed.
 # The Bethe ln Z errs by this many times what its marginals suggest: 2.4 times on Potts models of 20 variables, and less
 # than half elsewhere (`benchmarks.coverage`).
 _BETHE = 2.0
@@ -56,12 +58,11 @@ _UNSETTLED = 0.15
 _FAR_OFF = 0.1
 # Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
 _CONTRADICTED = 4.0
-# R-hat of single-variable sampling above which its draws tell nothing about other modes: then its squared error is 0.5
-# to 0.95 of the stated one, and below 0.05 to 0.4. By `benchmarks.front`, even places.
-_STUCK = 3.0
+STUCK = 1.2  # R-hat of single-variable sampling above which its errors and those of other answers are not independent.
 # The squared error of a sampler whose chains have not mixed over its stated square, for the weights of the mean: stated
-# errors are cautious then. By `benchmarks.front`, even places.
-_LIKELY = 0.25
+# errors are cautious then. Above this R-hat chains are in different modes, and stated errors count in full. Both by
+# `benchmarks.front`, even places.
+_LIKELY, _APART = 0.15, 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class LadderAnswer:
     @property
     def is_stuck(self) -> bool:
         """Whether the chains of single-variable sampling are too far apart to judge other answers."""
-        return self.solver.name == "gibbs" and _r_hat(self) > _STUCK
+        return self.solver.name == "gibbs" and _r_hat(self) > STUCK
 
     def r_hat_after(self, seconds: float) -> float:
         """The R-hat to expect of a run of `seconds`: R-hat^2 - 1 falls with the length of chains."""
@@ -132,7 +133,7 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     q = _best_unjudged(others) if stuck else others[int(np.argmin(distance))]
     gap = _values(q.estimate.marginals) - s
     D = float(np.mean(gap**2))
-    own = S if stuck or _r_hat(sampled) <= R_HAT_LIMIT else _LIKELY * S  # The likely squared error.
+    own = _LIKELY * S if R_HAT_LIMIT < _r_hat(sampled) <= _APART else S  # The likely squared error.
     Q, likely = squared_error_of(D, S), max(D - own, _LEAST_SHARE * D)
     if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
         Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
@@ -299,8 +300,7 @@ def _weights(values: FloatArray, errors: FloatArray) -> tuple[FloatArray, float]
 
 def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer:
     """Return several samplers as one, each weighted by one over its squared error."""
-    unmixed = [a.solver.name == "gibbs" and _STUCK >= _r_hat(a) > R_HAT_LIMIT for a in samplers]
-    factors = np.where(unmixed, _UNMIXED, 1.0)
+    factors = [_caution(a) for a in samplers]
     errors = np.stack([f * _values(a.estimate.standard_errors) for f, a in zip(factors, samplers, strict=True)])
     values = np.stack([_values(a.estimate.marginals) for a in samplers])
     weight, beyond = _weights(values, errors)
@@ -309,6 +309,13 @@ def _together(samplers: Sequence[LadderAnswer]) -> LadderAnswer:
     together = Marginals(np.sqrt(beyond * (weight**2 @ errors**2)), ptr)
     estimate = replace(best.estimate, marginals=Marginals(weight @ values, ptr), standard_errors=together)
     return LadderAnswer(best.solver, estimate, best.seconds)
+
+
+def _caution(answer: LadderAnswer) -> float:
+    """Return the factor on the stated errors of a sampler."""
+    if answer.solver.name != "gibbs" or _r_hat(answer) > _APART:
+        return 1.0
+    return _CAUTION[_r_hat(answer) > _MIXED]
 
 
 def _r_hat(answer: LadderAnswer) -> float:

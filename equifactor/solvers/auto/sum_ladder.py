@@ -18,7 +18,7 @@ from equifactor.base.clock import Clock, NotCompiledError
 from equifactor.base.status import Status, Task
 from equifactor.kernels.compile_costs import COMPILE_SHARE, LAST_COMPILE_SHARE, can_compile, seconds_to_compile
 from equifactor.solvers.auto.crude_bounds import log_range, with_bounds, with_error
-from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
+from equifactor.solvers.auto.ladder_answers import STUCK, LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.table_forms import run_any_kind
 from equifactor.solving.estimate import Estimate
 from equifactor.solving.ladder import Ladder, Step, Steps
@@ -65,8 +65,6 @@ _PROMISING = 0.01
 # not. A deep belief network with 0.3 s has a KL of 0.33 with the network and 0.07 without. Chosen by hand.
 _NETWORK_SHARES = 0.25, 0.75
 _TRIAL_SHARE = 0.15  # The share of the time left for a first run of blocks if single-variable sampling may be better.
-# R-hat that single-variable sampling should reach in the time left, so that a longer run may be better than blocks.
-_AGREED = 1.2
 _COVERS = 2.0  # Chains that are stuck give way to blocks if there is time for this many covers. Chosen by hand.
 _LEAST_BLOCKS = 0.02  # Sampling in blocks is not started with less time than this. It may still refuse a large model.
 _MOST_DRAWS = 10**5  # Draws of each chain of single-variable sampling at most: the time ends first.
@@ -233,7 +231,7 @@ class SumLadder:
         """Return whether a longer run of single-variable sampling may be better than one of blocks."""
         clock = self.context.clock
         covers = _COVERS * Seconds.BLOCK_COVER * self.graph.num_vars
-        return self.mixes or quick.r_hat_after(clock.left) < _AGREED or not Budget(clock).worth_starting(covers)
+        return self.mixes or quick.r_hat_after(clock.left) < STUCK or not Budget(clock).worth_starting(covers)
 
     def look(self) -> None:
         """Sample single variables for a small part of the time if that shows something."""
