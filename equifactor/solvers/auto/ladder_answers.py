@@ -42,9 +42,9 @@ _NEARLY_MIXED = 1.2
 _BY_CHANCE = 1.5
 # A predicted error of the network, which 10 % of the variables exceed, over its standard error if it is normal.
 _NINETY_PERCENT = 1.645
-# The factors on the errors of single-variable sampling up to the R-hats `_MIXED` and `_APART`: chains that agree may all
-# miss a mode, or meet it too rarely. With 1, two standard errors cover 85 % of marginals with all pairs of spins, and
-# with 1.5 for all up to 99.9 % (`benchmarks.coverage`, tuning seeds).
+# The factors on the errors of single-variable sampling up to the R-hats `_MIXED` and `_APART`: chains that agree may
+# all miss a mode, or meet it too rarely. With 1, two standard errors cover 85 % of marginals with all pairs of spins,
+# and with 1.5 for all up to 99.9 % (`benchmarks.coverage`, tuning seeds).
 _CAUTION = 1.2, 1.5
 _MIXED = 1.01  # The usual limit of R-hat for chains that have mixed.
 # The Bethe ln Z errs by this many times what its marginals suggest: 2.4 times on Potts models of 20 variables, and less
