@@ -166,6 +166,8 @@ def write_bytes(path: PathLike, chunks: bytes | Iterable[bytes]) -> None:
 
 def make_folder(path: PathLike) -> None:
     """Create a folder and its missing parents."""
+    if not label(path):
+        raise OptionError("'' is not the name of a folder.")
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -109,6 +109,8 @@ def large(
     from equifactor.large.large_solve import solve
 
     check_output(output)
+    if output in (edges, priors, table_of_edge):
+        raise OptionError(f"-o {output}: this file holds a part of the model. Name another file for the beliefs.")
     size: Any = bits
     result = solve(
         _file_or_trial(edges), [_table(text) for text in table], priors=_numbers_or_file(priors),

@@ -46,16 +46,12 @@ class Exchange:
             self._dist.all_reduce(self._torch.from_numpy(sums) if isinstance(sums, np.ndarray) else sums)
 
     def largest(self, value: int) -> int:
-        """Return the largest of the values of all processes."""
+        """Return the largest of the values of all processes, when every process has called this."""
         if self.size == 1:
             return value
         shared = self._torch.tensor(value, dtype=self._torch.int64, device=self._device)
         self._dist.all_reduce(shared, op=self._dist.ReduceOp.MAX)
         return int(shared)
-
-    def wait_for_all(self) -> None:
-        """Return when every process has called this."""
-        self.largest(0)
 
 
 def own_device(device: str) -> str:

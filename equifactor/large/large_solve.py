@@ -171,9 +171,9 @@ class _LargeRun:
     def to_the_end(self, iterations: int, tolerance: float) -> LargeResult:
         """Iterate until convergence or a limit."""
         begun = saved = Clock.now()
-        done = first = 0
+        done = kept = 0
         if self.checkpoints is not None:
-            done = first = self.checkpoints.read(self.engine, self.engine.edges.num_edges)
+            done = kept = self.checkpoints.read(self.engine, self.engine.edges.num_edges)
         change, status, slowest = float("inf"), Status.ITERATION_LIMIT, 0.0
         while done < iterations:
             started = Clock.now()
@@ -192,8 +192,8 @@ class _LargeRun:
                 break
             if self.checkpoints is not None and self._is_due(saved):
                 self._save(done)
-                saved = Clock.now()
-        if self.checkpoints is not None and done > first:
+                saved, kept = Clock.now(), done
+        if self.checkpoints is not None and done > kept:
             self._save(done)
         log_odds = odds_of_weights(self.engine.answers())
         return LargeResult(log_odds, status, done, change, Clock.now() - begun, self.num_edges)

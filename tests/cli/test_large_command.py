@@ -31,3 +31,11 @@ def test_the_command(command, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "beliefs.npy"), expected.beliefs)
     assert "a .npy or .parquet file" in command("large", *arguments, "-o", "beliefs.csv").err
     assert "4, 9, 16 .. numbers" in command("large", "edges.npy", "--table", "1 2 3", "-o", "beliefs.npy").err
+
+
+def test_beliefs_do_not_replace_the_model(command, tmp_path: Path) -> None:
+    np.save(tmp_path / "edges.npy", np.array([[0, 1]]))
+    ran = command("large", "edges.npy", "--table", "1 2 2 1", "-o", "edges.npy")
+    assert ran.status == 2
+    assert "this file holds a part of the model" in ran.err
+    assert np.load(tmp_path / "edges.npy").tolist() == [[0, 1]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -188,6 +189,55 @@ def test_a_run_continues_after_a_kill(states: int, tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text("{")
     with pytest.raises(ef.FormatError, match=r"state\.json is damaged"):
         ef.large.solve(edges, tables, **settings, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("messages-2-0.npy", b""),
+        ("messages-2-0.npy", np.zeros(2, np.int16)),
+        ("messages-2-0.npy", np.zeros((2, 90))),
+        ("variables-2.npz", b""),
+        ("variables-2.npz", b"PK\3\4"),
+        ("variables-2.npz", {"x": np.zeros(1, np.int32), "log_odds": np.zeros(40, np.float32)}),
+        ("variables-2.npz", {"x": np.zeros((40, 1), np.int32), "log_odds": np.full(40, np.nan, np.float32)}),
+    ],
+)
+def test_a_damaged_checkpoint_is_one_sentence(name: str, array: Any, tmp_path: Path) -> None:
+    edges, given = model()
+    ef.large.solve(edges, TABLES, **given, iterations=2, checkpoint=tmp_path)
+    if isinstance(array, bytes):
+        (tmp_path / name).write_bytes(array)
+    elif isinstance(array, dict):
+        np.savez(tmp_path / name, **array)
+    else:
+        np.save(tmp_path / name, array)
+    with pytest.raises(ef.FormatError, match="the checkpoint is damaged"):
+        ef.large.solve(edges, TABLES, **given, checkpoint=tmp_path)
+
+
+def test_a_run_continues_if_a_checkpoint_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    edges, given = model()
+    expected = ef.large.solve(edges, TABLES, **given, iterations=9, tolerance=0.0)
+    ef.large.solve(edges, TABLES, **given, iterations=2, checkpoint=tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+
+    def full(*args: object, **arrays: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    found = ef.large.solve(edges, TABLES, **given, iterations=9, tolerance=0.0, checkpoint=tmp_path)
+    np.testing.assert_array_equal(found.log_odds, expected.log_odds)
+    assert "cannot write a checkpoint: no space left on device" in caplog.text
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("folder", [5, ""])
+def test_a_checkpoint_needs_the_name_of_a_folder(folder: Any) -> None:
+    with pytest.raises(ef.OptionError, match=r"path of a file|name of a folder"):
+        ef.large.solve([[0, 1]], TABLES[0], checkpoint=folder)
 
 
 def test_two_processes_find_the_same_bits(tmp_path: Path) -> None:
