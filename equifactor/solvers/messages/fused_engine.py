@@ -1,11 +1,12 @@
 """Belief propagation on a GPU by fused Triton kernels: two launches an iteration, which a CUDA graph replays.
 
-The engine keeps the messages, answers and meaning of `TorchEngine`. Its kernels take pair tables; what they leave,
-large tables, other arities and structured factors, passes through torch in the same iteration.
+The engine keeps the messages, answers and meaning of `TorchEngine`. Its kernels take tables of two to four variables;
+what they leave, large tables, other arities and structured factors, passes through torch in the same iteration.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from equifactor.solving.solver import SolveContext
 
 _MOST_ENTRIES = 4096  # Entries of a table, each side rounded up to a power of two: what registers hold.
+_MOST_ENTRIES_OF_MORE = (
+    1024  # The same of tables of three or four variables, which need several blocks at once. By hand.
+)
+_MOST_ARITY = 2  # Variables of a table. `table_messages` takes up to four.
+_ENTRIES_OF_MORE = 512  # Table entries of a program of `table_messages`. Chosen by hand.
 # Table entries of a program of `pair_messages`: up to 16 entries a table, and above. On an H200 grids with 2 and 11
 # states take 35 and 109 us; with 1,024 entries for both 39 and 164 us.
 _ENTRIES = 512, 2048
@@ -50,7 +56,8 @@ def applies_to(flat: FlatGraph[np.ndarray], settings: BpSettings, context: Solve
 
 def _takes(group: FactorGroup) -> bool:
     """Return whether the kernels take the tables of one shape."""
-    return len(group.shape) == 2 and _padded(group.shape[0]) * _padded(group.shape[1]) <= _MOST_ENTRIES
+    most = _MOST_ENTRIES if len(group.shape) == 2 else _MOST_ENTRIES_OF_MORE
+    return 2 <= len(group.shape) <= _MOST_ARITY and math.prod(map(_padded, group.shape)) <= most
 
 
 def _padded(size: int) -> int:
@@ -64,8 +71,10 @@ def _kernels_work(device: torch.device, context: SolveContext) -> bool:
         from equifactor.graph import FactorGraph, compile
 
         tables = np.random.default_rng(0).standard_normal((4, 2, 2))
-        pairs = list(zip(((0, 1), (1, 2), (3, 2), (0, 3)), tables, strict=True))
-        flat, settings = compile([FactorGraph([2] * 4, pairs, log=True)]), BpSettings("sum", "parallel", 0.3, 1e-6, 0)
+        factors: list[Any] = list(zip(((0, 1), (1, 2), (3, 2), (0, 3)), tables, strict=True))
+        if _MOST_ARITY > 2:
+            factors.append(((0, 1, 2), tables[:2]))
+        flat, settings = compile([FactorGraph([2] * 4, factors, log=True)]), BpSettings("sum", "parallel", 0.3, 1e-6, 0)
         why = ""
         try:
             engines = FusedEngine(flat, settings, context), TorchEngine(flat, settings, context)
@@ -88,12 +97,12 @@ def _kernels_work(device: torch.device, context: SolveContext) -> bool:
 
 
 @dataclass(eq=False)
-class _PairCall:
-    """The arguments of `pair_messages` for the tables of one shape."""
+class _TableCall:
+    """The arguments of `pair_messages`, or with four axes of `table_messages`, for the tables of one shape."""
 
-    messages: tuple[Tensor, Tensor]  # [F, D0] and [F, D1], views of the messages of the engine
-    table: Tensor  # [F, D0, D1]
-    bases: tuple[Tensor, Tensor]  # [F] the first variable states
+    messages: tuple[Tensor, ...]  # [F, D0], [F, D1] .., views of the messages of the engine
+    table: Tensor  # [F, D0, D1, ..]
+    bases: tuple[Tensor, ...]  # [F] the first variable states
     change: Tensor  # [F]
     graph: Tensor  # [F]
     sizes: dict[str, int]
@@ -119,7 +128,7 @@ class FusedEngine(TorchEngine):
         self.belief = torch.empty_like(self.constant)
         self.gone = msg.new_zeros(g.num_states if self.zeros else 1, dtype=torch.int32)
         self.index = self._edges_of_variables(unary)
-        self.calls = [self._pair_call(p) for p in taken]
+        self.calls = [self._table_call(p) for p in taken]
         self.residual = msg.new_zeros(g.num_graphs)
         self.runs = {False: 0, True: 0}
         self.captured: dict[bool, torch.cuda.CUDAGraph] = {}
@@ -145,15 +154,18 @@ class FusedEngine(TorchEngine):
             self.summed_at = g.state_of_edge_state[self.summed]
         return tuple(t.to(torch.int32) for t in (g.var_of_state, g.var_ptr, edge_ptr, first[edges][order]))
 
-    def _pair_call(self, p: FactorGroup) -> _PairCall:
-        g, (d0, d1) = self.flat, p.shape
-        p0, p1 = _padded(d0), _padded(d1)
+    def _table_call(self, p: FactorGroup) -> _TableCall:
+        g, padded = self.flat, [_padded(d) for d in p.shape]
+        entries = math.prod(padded)
+        sizes = {f"D{n}": d for n, d in enumerate(p.shape)} | {f"P{n}": d for n, d in enumerate(padded)}
+        messages = [self.msg_fv[slot] for slot in p.slots]
         bases = [g.var_ptr[g.var_of_edge[e]].to(torch.int32) for e in p.edges]
-        sizes = {"D0": d0, "D1": d1, "P0": p0, "P1": p1, "B": max(1, _ENTRIES[p0 * p1 > 16] // (p0 * p1))}
-        graph = g.graph_of_var[g.var_of_edge[p.edges[0]]]
-        return _PairCall(
-            (self.msg_fv[p.slots[0]], self.msg_fv[p.slots[1]]), g.log_phi[p.entries], (bases[0], bases[1]),
-            self.msg_fv.new_zeros(p.num_factors), graph, sizes,
+        if len(p.shape) == 3:  # A fourth axis without messages.
+            messages, bases, sizes = [*messages, messages[0]], [*bases, bases[0]], {**sizes, "D3": 0, "P3": 1}
+        most = _ENTRIES[entries > 16] if len(p.shape) == 2 else _ENTRIES_OF_MORE
+        return _TableCall(
+            tuple(messages), g.log_phi[p.entries], tuple(bases), self.msg_fv.new_zeros(p.num_factors),
+            g.graph_of_var[g.var_of_edge[p.edges[0]]], {**sizes, "B": max(1, most // entries)},
         )  # fmt: skip
 
     def sweep(self, count: int) -> FloatArray:
@@ -188,14 +200,15 @@ class FusedEngine(TorchEngine):
             self.captured[check] = graph
 
     def _launch(self, check: bool) -> None:
-        from equifactor.solvers.messages.fused_kernels import pair_messages
+        from equifactor.solvers.messages.fused_kernels import pair_messages, table_messages
 
         self._sum()
         modes = {"MAX": self.settings.semiring == "max", "ZEROS": self.zeros}
         modes |= {"DAMP": self.settings.damping > 0.0, "CHECK": check}
         for call in self.calls:
             factors = len(call.change)
-            pair_messages[(-(-factors // call.sizes["B"]),)](
+            kernel = pair_messages if len(call.bases) == 2 else table_messages
+            kernel[(-(-factors // call.sizes["B"]),)](
                 *call.messages, self.belief, self.gone, call.table, *call.bases, call.change, self.numbers, factors,
                 **call.sizes, **modes,
             )  # fmt: skip

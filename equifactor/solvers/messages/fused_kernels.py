@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Triton kernels of one iteration of belief propagation over pair tables; `fused_engine.py` calls them.
+"""Triton kernels of one iteration of belief propagation over small tables; `fused_engine.py` calls them.
 
 Messages have the order of `FlatGraph`, indices are int32, and any float type of torch works. With ZEROS, messages may
 be -inf: a sum over other factors then counts the infinite terms instead of subtracting them. Everything is written by
@@ -125,3 +125,86 @@ def pair_messages(
         new_0, new_1 = (1.0 - damping) * new_0 + damping * old_0, (1.0 - damping) * new_1 + damping * old_1
     tl.store(msg_0 + at_0, new_0, mask=ok_0)
     tl.store(msg_1 + at_1, new_1, mask=ok_1)
+
+
+@triton.jit
+def _spread(sent, AXIS: tl.constexpr):
+    """Return messages [B, P] as a block of five axes, of which the first and AXIS are those of the messages."""
+    for axis in tl.static_range(1, 5):
+        if axis != AXIS:
+            sent = tl.expand_dims(sent, axis)
+    return sent
+
+
+@triton.jit
+def _others_reduced(values, AXIS: tl.constexpr, MAX: tl.constexpr):
+    """Return [B, P], the values [B, P0, P1, P2, P3] reduced along all axes but the first and AXIS."""
+    for step in tl.static_range(4):
+        if 4 - step != AXIS:
+            values = _reduced(values, 4 - step, MAX)
+    return values
+
+
+@triton.jit
+def _write_message(
+    msg, at, ok, values, old, moved, damping, floor, AXIS: tl.constexpr,
+    MAX: tl.constexpr, ZEROS: tl.constexpr, DAMP: tl.constexpr, CHECK: tl.constexpr,
+):  # fmt: skip
+    """Write the message along one axis of a table; with CHECK return the larger of `moved` and its change."""
+    new = _normalized(_others_reduced(values, AXIS, MAX), ok, floor, MAX, ZEROS)
+    if CHECK:
+        own = _change(new, old, ok)
+        moved = tl.where(moved != moved, moved, tl.where(own != own, own, tl.maximum(moved, own)))
+    if DAMP:
+        new = (1.0 - damping) * new + damping * old
+    tl.store(msg + at, new, mask=ok)
+    return moved
+
+
+@triton.jit(do_not_specialize=["factors"])
+def table_messages(
+    msg_0, msg_1, msg_2, msg_3, belief, zeros, table, base_0, base_1, base_2, base_3, change, numbers, factors,
+    D0: tl.constexpr, D1: tl.constexpr, D2: tl.constexpr, D3: tl.constexpr,
+    P0: tl.constexpr, P1: tl.constexpr, P2: tl.constexpr, P3: tl.constexpr, B: tl.constexpr,
+    MAX: tl.constexpr, ZEROS: tl.constexpr, DAMP: tl.constexpr, CHECK: tl.constexpr,
+):  # fmt: skip
+    """Update the messages of log tables of three or four axes, as `pair_messages`; with three, D3 is 0 and P3 is 1."""
+    damping, floor = tl.load(numbers), tl.load(numbers + 1)
+    f = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    real = f < factors
+    x, y, z, w = tl.arange(0, P0), tl.arange(0, P1), tl.arange(0, P2), tl.arange(0, P3)
+    ok_0, ok_1 = real[:, None] & (x < D0)[None, :], real[:, None] & (y < D1)[None, :]
+    ok_2, ok_3 = real[:, None] & (z < D2)[None, :], real[:, None] & (w < D3)[None, :]
+    at_0, at_1 = f[:, None] * D0 + x[None, :], f[:, None] * D1 + y[None, :]
+    at_2, at_3 = f[:, None] * D2 + z[None, :], f[:, None] * D3 + w[None, :]
+    state_0 = tl.load(base_0 + f, mask=real, other=0)[:, None] + x[None, :]
+    state_1 = tl.load(base_1 + f, mask=real, other=0)[:, None] + y[None, :]
+    state_2 = tl.load(base_2 + f, mask=real, other=0)[:, None] + z[None, :]
+    old_0, sent_0 = _to_factor(msg_0, belief, zeros, at_0, state_0, ok_0, ZEROS)
+    old_1, sent_1 = _to_factor(msg_1, belief, zeros, at_1, state_1, ok_1, ZEROS)
+    old_2, sent_2 = _to_factor(msg_2, belief, zeros, at_2, state_2, ok_2, ZEROS)
+    WIDTH: tl.constexpr = D3 if D3 > 0 else 1
+    inside = _spread(real[:, None] & (x < D0)[None, :], 1) & _spread(real[:, None] & (y < D1)[None, :], 2)
+    inside = inside & _spread(ok_2, 3) & _spread(real[:, None] & (w < WIDTH)[None, :], 4)
+    entry = _spread(f[:, None] * (D0 * D1 * D2 * WIDTH) + (x * (D1 * D2 * WIDTH))[None, :], 1)
+    entry = entry + (y * (D2 * WIDTH))[None, None, :, None, None] + (z * WIDTH)[None, None, None, :, None]
+    entry = entry + w[None, None, None, None, :]
+    joint = tl.load(table + entry, mask=inside, other=float("-inf"))
+    if D3 > 0:
+        state_3 = tl.load(base_3 + f, mask=real, other=0)[:, None] + w[None, :]
+        old_3, sent_3 = _to_factor(msg_3, belief, zeros, at_3, state_3, ok_3, ZEROS)
+        all_but_3 = joint + _spread(sent_0, 1) + _spread(sent_1, 2) + _spread(sent_2, 3)
+        joint = joint + _spread(sent_3, 4)
+    first, last = joint + _spread(sent_0, 1), joint + _spread(sent_2, 3)
+    moved = tl.zeros([B], joint.dtype)
+    moved = _write_message(msg_0, at_0, ok_0, last + _spread(sent_1, 2), old_0, moved, damping, floor, 1,
+                   MAX, ZEROS, DAMP, CHECK)  # fmt: skip
+    moved = _write_message(msg_1, at_1, ok_1, last + _spread(sent_0, 1), old_1, moved, damping, floor, 2,
+                   MAX, ZEROS, DAMP, CHECK)  # fmt: skip
+    moved = _write_message(msg_2, at_2, ok_2, first + _spread(sent_1, 2), old_2, moved, damping, floor, 3,
+                   MAX, ZEROS, DAMP, CHECK)  # fmt: skip
+    if D3 > 0:
+        moved = _write_message(msg_3, at_3, ok_3, all_but_3, old_3, moved, damping, floor, 4,
+                       MAX, ZEROS, DAMP, CHECK)  # fmt: skip
+    if CHECK:
+        tl.store(change + f, moved, mask=real)

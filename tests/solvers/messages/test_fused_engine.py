@@ -20,6 +20,10 @@ CASES = {
     "grids": ising_grid(3, 4, seed=1, count=3),
     "ragged": [random_graph(9, 16, arity=(1, 3), card=(2, 5), seed=2), *ising_grid(2, 2, seed=3, count=2)],
     "zeros": [random_graph(9, 16, arity=(1, 2), card=(2, 4), zeros=0.2, seed=4)],
+    "small tables": [
+        random_graph(7, 6, arity=(3, 4), card=2, seed=5),
+        random_graph(7, 8, arity=(2, 4), card=(2, 4), zeros=0.2, seed=6),
+    ],
     "large tables": [FactorGraph([50, 64, 70], [((0, 1), draw((50, 64))), ((1, 2), draw((64, 70)))], log=True)],
     "parity": [parity, parity],
 }
@@ -51,6 +55,7 @@ def compare(name: str, device: str, iterations: list[int]) -> None:
 def switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "1")
     monkeypatch.setattr(fused_engine, "_MOST_EDGES", fused_engine._MOST_EDGES)
+    monkeypatch.setattr(fused_engine, "_MOST_ARITY", 4)
 
 
 @needs_triton
