@@ -24,11 +24,13 @@ class Exchange:
     Attributes:
         rank: the number of this process; process 0 reports progress and writes files.
         size: the number of processes.
+        connected: whether `torchrun` started this process, perhaps alone, or another program started several.
     """
 
     def __init__(self, device: str) -> None:
         self.rank, self.size = _from_environment("RANK", 0), _from_environment("WORLD_SIZE", 1)
-        if self.size > 1:
+        self.connected = self.size > 1 or "TORCHELASTIC_RUN_ID" in os.environ
+        if self.connected:
             torch = needed("torch", "Running in several processes")
             self._dist: Any = needed("torch.distributed", "Running in several processes")
             self._torch, self._device = torch, device
@@ -42,12 +44,20 @@ class Exchange:
 
     def add_up(self, sums: Any) -> None:
         """Replace sums, an array or a tensor, by the sums over all processes."""
-        if self.size > 1:
-            self._dist.all_reduce(self._torch.from_numpy(sums) if isinstance(sums, np.ndarray) else sums)
+        if not self.connected:
+            return
+        sums = self._torch.from_numpy(sums) if isinstance(sums, np.ndarray) else sums
+        least, most = self._torch.aminmax(sums) if sums.numel() else (0, 0)
+        if self.largest(max(-int(least), int(most))) * self.size < 2**31:
+            small = sums.int()  # Half the bytes.
+            self._dist.all_reduce(small)
+            sums.copy_(small)
+        else:
+            self._dist.all_reduce(sums)
 
     def largest(self, value: int) -> int:
         """Return the largest of the values of all processes, when every process has called this."""
-        if self.size == 1:
+        if not self.connected:
             return value
         shared = self._torch.tensor(value, dtype=self._torch.int64, device=self._device)
         self._dist.all_reduce(shared, op=self._dist.ReduceOp.MAX)

@@ -304,3 +304,27 @@ def test_rmat_graphs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.load(tmp_path / "edges.npy"), edges)
     with pytest.raises(ef.OptionError, match="scale must be a whole number from 1 to 30, found 31"):
         ef.large.rmat_edges(31, 5)
+
+
+@pytest.mark.parametrize("size", [10, 2**31])
+def test_sums_are_exchanged_in_32_bits_if_they_fit(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from equifactor.large.exchange import Exchange
+
+    sent = []
+
+    def doubled(sums: Any, op: Any = None) -> None:  # The other process has the same sums.
+        sent.append(sums.dtype)
+        if op is None:
+            sums.mul_(2)
+
+    exchange = Exchange("cpu")
+    exchange.size, exchange.connected, exchange._torch, exchange._device = 2, True, torch, "cpu"
+    exchange._dist = type(
+        "Processes", (), {"all_reduce": staticmethod(doubled), "ReduceOp": torch.distributed.ReduceOp}
+    )
+    sums = np.array([[3], [-size]])
+    exchange.add_up(sums)
+    assert sums.tolist() == [[6], [-2 * size]]
+    assert sent == [torch.int64, torch.int32 if size == 10 else torch.int64]
