@@ -65,6 +65,10 @@ class Seconds:
     PLAN_START: Final = 1.2e-6  # For an edge, before planning looks at its limit: a formula of 656,000 clauses.
     LOWERING: Final = 4e-7  # For an edge, to write structured factors as dense tables: codes and formulas take half.
     SPLITTING: Final = 3e-6  # For an edge, to draw one splitting of variables into clones.
+    # For an edge, to eliminate cheap variables: a chain of 10^6 variables takes 4e-7, dense graphs of pairs 1e-7.
+    SHRINK_EDGE: Final = 4e-7
+    SHRINK_WIDE: Final = 8e-7  # In addition for an edge of a factor of three variables or more: 656,000 clauses.
+    SHRINK_ENTRY: Final = 5e-9  # For a table entry, in the same: tables of 32 million entries.
     JOINING: Final = 1e-7  # For an edge, to try to join two clones.
     LOOP_CLONE: Final = 6e-7  # For a variable of a cavity, in a round of loop-corrected messages.
     LOOP_ORDER: Final = 1.5e-6  # For an edge of a ball or a cavity, to plan its elimination.

@@ -116,6 +116,8 @@ def lower(graph: FactorGraph, semiring: Semiring = "sum", *, keep_compiled: bool
     scopes = np.where(new.scope_vars < 0, s.num_vars - 1 - new.scope_vars, new.scope_vars)
     tables = FactorRows.of_tables(new.scope_ptr, scopes, new.log_tables, card[scopes])
     changed = joined([old, tables])
+    for array in (card, changed.scope_ptr, changed.scope_vars):
+        array.flags.writeable = False  # The structure then takes it without a copy.
     structure = Structure.of_rows(
         card,
         changed,

@@ -112,13 +112,17 @@ class LoweredBuilder:
 
     def finish(self) -> LoweredTables:
         """Return all blocks one after the other."""
-        none = np.zeros(0, np.int64)
         return LoweredTables(
-            ptr_of(np.concatenate([none, *self._arity])),
-            np.concatenate([none, *self._scopes]),
-            np.concatenate([np.zeros(0), *self._tables]),
-            np.concatenate([none, *self._aux]),
+            ptr_of(_end_to_end(self._arity, np.int64)),
+            _end_to_end(self._scopes, np.int64),
+            _end_to_end(self._tables, np.float64),
+            _end_to_end(self._aux, np.int64),
         )
+
+
+def _end_to_end(parts: list[np.ndarray], dtype: type) -> np.ndarray:
+    """Return the parts one after the other; one part alone is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, dtype), *parts])
 
 
 def _log_sum(values: FloatArray, axis: int) -> FloatArray:

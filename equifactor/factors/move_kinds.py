@@ -19,7 +19,7 @@ from equifactor.factors.kind_numbers import CLAUSE, SPARSE
 from equifactor.factors.move_rows import MoveRows
 from equifactor.graph.kind_checks import check_compiled
 from equifactor.graph.kinds import kind_class
-from equifactor.kernels.pointers import ptr_of, row_of
+from equifactor.kernels.pointers import by_number, ptr_of, row_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -91,7 +91,7 @@ class StructuredMoves:
         clause_var, clause_turn = _join([p.factors.scope_vars for p in clauses]), _join([p.turn for p in clauses])
         literal_ptr = ptr_of(_join([p.factors.arity for p in clauses]))
         violated = _join([p.values for p in clauses], float)
-        around = np.argsort(clause_var, kind="stable")
+        around = by_number(clause_var)
 
         kind, variable = _join([p.factors.kind for p in parts]), _join([p.factors.scope_vars for p in parts])
         turn, weight = _join([p.turn for p in parts]), _join([p.weight for p in parts]).reshape(-1, 2)

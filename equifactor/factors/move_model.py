@@ -11,7 +11,7 @@ import numpy as np
 
 from equifactor.factors.move_kinds import KindMoves, StructuredMoves
 from equifactor.graph.flat_graph import has_zeros
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import by_number, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -182,7 +182,7 @@ def _high_factors(flat: FlatGraph[np.ndarray], log_phi: FloatArray) -> _HighFact
         tables.append(log_phi[group.entries])
         count += group.num_factors
     all_slots = np.concatenate(slots)
-    by_var = np.argsort(all_slots[:, 1], kind="stable")
+    by_var = by_number(all_slots[:, 1])
     high_ptr = ptr_of(np.bincount(all_slots[:, 1], minlength=flat.num_vars))
     factors = np.stack([ptr_of(np.array(arity, np.int64)), ptr_of(np.array(sizes, np.int64))], axis=1)
     return _HighFactors(high_ptr, by_var, all_slots, factors, np.concatenate(tables))
@@ -210,7 +210,7 @@ def _arcs(
 
     source, target = np.concatenate((low, top)), np.concatenate((top, low))
     has_table = np.tile(np.arange(len(low)) < len(pair_key), 2)
-    order = np.argsort(source, kind="stable")
+    order = by_number(source)
     card = np.diff(flat.var_ptr)
     sizes = np.where(has_table, card[source] * card[target], 0)[order]
     base = np.where(has_table[order], ptr_of(sizes)[:-1], -1)

@@ -32,11 +32,14 @@ def zeros_of_equal_scopes(
     for k in np.unique(s.arity[factors]).tolist():
         members = factors[s.arity[factors] == k]
         scopes = s.scope_vars[s.scope_ptr[members][:, None] + np.arange(k)]
-        order = np.argsort(scopes, axis=1)
-        ordered = np.take_along_axis(scopes, order, axis=1)
+        ordered = np.sort(scopes, axis=1)
         # Each scope is one number. Rows, where these numbers would be too large, take ten times as long.
         fit = k * np.log2(s.num_vars + 1) < 62
         keys, axis = (ordered @ s.num_vars ** np.arange(k)[::-1], None) if fit else (ordered, 0)
+        if fit and np.diff(np.sort(keys)).all():
+            alone.append(members)
+            continue
+        order = np.argsort(scopes, axis=1)
         _, first, which, count = np.unique(keys, axis=axis, return_index=True, return_inverse=True, return_counts=True)
         unique, which = ordered[first], which.ravel()
         shared = count[which] > 1

@@ -41,7 +41,9 @@ class FactorRows:
         count = len(scope_ptr) - 1
         none = np.zeros(count + 1, np.int64)
         sizes = np.ones(count, np.int64)
-        np.multiply.at(sizes, row_of(scope_ptr), card)
+        filled = np.diff(scope_ptr) > 0
+        if filled.any():
+            sizes[filled] = np.multiply.reduceat(card, scope_ptr[:-1][filled])
         return cls(none[:-1], scope_ptr, scope_vars, ptr_of(sizes), log_values, none, none[:0], card)
 
     @property
@@ -140,6 +142,9 @@ def merged(parts: Sequence[tuple[IntArray, FactorRows]]) -> FactorRows:
 
 def joined(rows: Sequence[FactorRows]) -> FactorRows:
     """Return several rows, one after the other."""
+    rows = [r for r in rows if r.num_factors] or rows[:1]
+    if len(rows) == 1:
+        return rows[0]
     return FactorRows(
         np.concatenate([r.kind for r in rows]),
         _joined_ptr([r.scope_ptr for r in rows]), np.concatenate([r.scope_vars for r in rows]),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import by_number, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -116,21 +116,26 @@ def _new_layout(flat: FlatGraph[np.ndarray]) -> Layout:
     factor_of_edge[edge_of_slot] = factor_of_slot
     card = np.diff(flat.var_ptr)[flat.var_of_edge]
     edge_rows = np.stack([ptr_of(card)[:-1], flat.var_ptr[flat.var_of_edge], card], axis=1)
-    slot_var = flat.var_of_edge[edge_of_slot]
+    slot_rows = np.empty((len(edge_of_slot), 4), np.int64)
+    slot_rows[:, :VAR] = edge_rows.take(edge_of_slot, axis=0)
+    slot_rows[:, VAR] = flat.var_of_edge[edge_of_slot]
+    many = flat.num_graphs > 1
     order = np.empty(len(model_factor), np.int64)  # the inverse of `model_factor`, which sorting would find slowly
     order[model_factor] = np.arange(len(model_factor))
     layout = Layout(
         factors=np.stack([slot_ptr, ptr_of(_join(sizes))], axis=1),
-        slots=np.concatenate([edge_rows[edge_of_slot], slot_var[:, None]], axis=1),
+        slots=slot_rows,
         factor_of_slot=factor_of_slot,
         edges=edge_rows,
         var_ptr=flat.var_ptr,
         neighbour_ptr=ptr_of(np.bincount(flat.var_of_edge, minlength=flat.num_vars)),
-        neighbours=factor_of_edge[np.argsort(flat.var_of_edge, kind="stable")],
+        neighbours=factor_of_edge[by_number(flat.var_of_edge)],
         state_of_edge_state=flat.state_of_edge_state,
         graph_of_var=flat.graph_of_var,
-        graph_of_factor=flat.graph_of_factor[model_factor],
-        graph_of_edge_state=np.repeat(flat.graph_of_var[flat.var_of_edge], card),
+        graph_of_factor=flat.graph_of_factor[model_factor] if many else np.zeros(len(order), np.int64),
+        graph_of_edge_state=(
+            np.repeat(flat.graph_of_var[flat.var_of_edge], card) if many else np.zeros(flat.num_edge_states, np.int64)
+        ),
         order=order,
         first_pair_state=min(
             [g.slots[0].start for g in flat.groups if len(g.shape) > 1] + [g.states.start for g in flat.structured],
@@ -150,7 +155,7 @@ def slots_around(layout: Layout, least_arity: int = 0) -> SlotsAround:
     slots = np.flatnonzero(arity[layout.factor_of_slot] >= least_arity)
     var = layout.slots[slots, VAR]
     ptr = ptr_of(np.bincount(var, minlength=len(layout.var_ptr) - 1))
-    return SlotsAround(ptr, slots[np.argsort(var, kind="stable")])
+    return SlotsAround(ptr, slots[by_number(var)])
 
 
 def tables_of(flat: FlatGraph[np.ndarray]) -> tuple[Tables, FloatArray]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.graph.equal_scopes import zeros_of_equal_scopes
 from equifactor.graph.kinds import kinds_with
-from equifactor.kernels.pointers import place_in_row, ptr_of
+from equifactor.kernels.pointers import by_number, place_in_row, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _MOST_SWEEPS = 1000  # Sweeps; what longer chains of implications exclude is left to the solver. Chosen by hand.
+_FEW_STATES = 8  # Axes of at most this length are reduced slice by slice. Chosen by hand.
 _MOST_ENTRIES = 2**24  # Tables of one shape are examined together, up to this many entries (16 MiB).
 
 
@@ -81,13 +82,31 @@ class _ZerosOfShape:
 
     def without_support(self, rows: IntArray, possible: BoolArray) -> IntArray:
         """Return the possible states that the factors of these rows exclude; a state may be listed more than once."""
-        allowed = self.allowed[rows] & _all_possible(self.first[rows], self.shape, possible)
+        whole = len(rows) == self.num_factors
+        allowed = self.allowed if whole else self.allowed[rows]
+        if not possible.all():
+            allowed = allowed & _all_possible(self.first[rows], self.shape, possible)
         lost = []
         for j, d in enumerate(self.shape):
-            supported = allowed.any(axis=tuple(k + 1 for k in range(len(self.shape)) if k != j))  # [n, d]
+            supported = _any_beside(allowed, j)  # [n, d]
             lost.append((self.first[rows, j][:, None] + np.arange(d))[~supported])
         states = np.concatenate(lost)
         return states[possible[states]]
+
+
+def _any_beside(allowed: BoolArray, j: int) -> BoolArray:
+    """Return [n, d] whether something is marked in `allowed` [n, *shape] at each state of axis j of the shape."""
+    for axis in range(allowed.ndim - 1, 0, -1):
+        if axis == j + 1:
+            continue
+        if allowed.shape[axis] > _FEW_STATES:
+            allowed = np.asarray(allowed.any(axis=axis))
+        else:  # NumPy reduces short axes slowly.
+            parts = np.moveaxis(allowed, axis, 0)
+            allowed = parts[0]
+            for part in parts[1:]:
+                allowed = allowed | part
+    return allowed
 
 
 class _StructuredZeros:
@@ -115,7 +134,7 @@ class _Around:
         self.start = ptr_of([group.num_factors for group in groups])  # The rows of all groups lie one after the other.
         variables = np.concatenate([group.variables.ravel() for group in groups])
         arity = np.concatenate([group.arity for group in groups])
-        order = np.argsort(variables, kind="stable")
+        order = by_number(variables)
         self.row_of = np.repeat(np.arange(self.start[-1]), arity)[order]
         self.ptr = ptr_of(np.bincount(variables, minlength=s.num_vars))
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from equifactor.graph.factor_rows import FactorRows
 
 
+_FEW_SLOTS = 4  # Scopes of at most this size are compared slot by slot. Chosen by hand.
 _BLOCK = 2**18  # The table sizes of this many factors are computed together. Chosen by hand.
 MAX_AXES = 64  # The most axes of a numpy array; larger scopes are possible if most variables have one state.
 MAX_TABLE_ENTRIES = 2**40  # 8 TiB of float64: a larger table must be a mistake in the input.
@@ -315,15 +316,19 @@ def _check_scopes(card: IntArray, scope_ptr: IntArray, scope_vars: IntArray, nam
 def _first_repeat(scope_ptr: IntArray, scope_vars: IntArray) -> tuple[int, int] | None:
     """Return the first factor whose scope names a variable twice, and that variable; None if there is no such factor.
 
-    Scopes of one size are sorted together. Pairs need no sorting, and most factors are pairs.
+    Scopes of one size are sorted together. Small ones need no sorting: their slots are compared in pairs.
     """
     arity = np.diff(scope_ptr)
     found: list[tuple[int, int]] = []
     for size in np.flatnonzero(np.bincount(arity[arity > 1])).tolist():  # `np.unique` imports masked arrays: 10 ms
         factors = np.flatnonzero(arity == size)
-        scopes = scope_vars[scope_ptr[factors][:, None] + np.arange(size)]
-        if size > 2:
-            scopes.sort(axis=1)
+        if size * len(factors) == len(scope_vars):
+            scopes = scope_vars.reshape(-1, size)
+        else:
+            scopes = scope_vars[scope_ptr[factors][:, None] + np.arange(size)]
+        if size <= _FEW_SLOTS and not any((scopes[:, j] == scopes[:, k]).any() for k in range(size) for j in range(k)):
+            continue
+        scopes = np.sort(scopes, axis=1)
         same = scopes[:, 1:] == scopes[:, :-1]
         if same.any():
             n, j = divmod(int(np.argmax(same)), size - 1)

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from equifactor.base.typing import IntArray
 
@@ -36,6 +36,21 @@ def row_of(ptr: IntArray) -> IntArray:
 def place_in_row(ptr: IntArray) -> IntArray:
     """Return the place of each element within its row, counted from 0."""
     return np.arange(ptr[-1]) - np.repeat(ptr[:-1], np.diff(ptr))
+
+
+def by_number(numbers: NDArray[np.integer]) -> IntArray:
+    """Return the order [n] that sorts whole numbers [n] from 0 on; equal numbers keep their order.
+
+    Each number is sorted together with its place, which takes a tenth of the time of a stable `argsort`.
+    """
+    bits = max(0, len(numbers) - 1).bit_length()
+    if len(numbers) and int(numbers.max()) >> (63 - bits):
+        return np.argsort(numbers, kind="stable")
+    keys = np.asarray(numbers, np.int64) << bits
+    keys |= np.arange(len(numbers))
+    keys.sort()
+    keys &= (1 << bits) - 1
+    return keys
 
 
 def picked(ptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:

@@ -15,7 +15,7 @@ from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph import FactorGraph
 from equifactor.graph.marginals import Marginals
 from equifactor.graph.structure import Structure
-from equifactor.kernels.pointers import picked, ptr_of
+from equifactor.kernels.pointers import by_number, picked, ptr_of
 
 _EQUAL_SUMS = 1e-12  # Relative difference of sums that count as constant: some rounding errors of float64.
 
@@ -67,7 +67,7 @@ def needed_part(graph: FactorGraph, targets: IntArray) -> NeededPart:
     s = graph.structure
     ptr, scope_vars = s.scope_ptr.tolist(), s.scope_vars.tolist()
     factor_of_edge = np.repeat(np.arange(s.num_factors), np.diff(s.scope_ptr))
-    around = factor_of_edge[np.argsort(s.scope_vars, kind="stable")].tolist()
+    around = factor_of_edge[by_number(s.scope_vars)].tolist()
     degrees = np.bincount(s.scope_vars, minlength=s.num_vars)
     around_ptr = ptr_of(degrees).tolist()
     degree = degrees.tolist()

@@ -58,6 +58,8 @@ def test_strides_are_those_of_numpy(seed: int) -> None:
         ([], [0, 1], [0], "factor 0 names variable 0. The model has no variables"),
         ([2, 2], [0, 3], [0, 1, 0], "factor 0 names variable 0 twice"),
         ([2, 2], [0, 1, 3], [0, 1, 1], "factor 1 names variable 1 twice"),
+        ([2] * 5, [0, 3, 6], [0, 1, 2, 3, 1, 3], "factor 1 names variable 3 twice"),
+        ([2] * 6, [0, 1, 7], [0, 5, 1, 2, 3, 4, 1], "factor 1 names variable 1 twice"),
         ([2, 2], [1, 2], [0, 1], "scope_ptr must rise from 0 to 2"),
         ([2, 2], [0, 1], [0, 1], "scope_ptr must rise from 0 to 2"),
         ([2, 2], [0, 2, 1, 2], [0, 1], "scope_ptr must rise from 0 to 2"),

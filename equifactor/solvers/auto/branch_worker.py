@@ -11,7 +11,7 @@ from equifactor.base.clock import Clock
 from equifactor.graph import compile
 from equifactor.solvers.duals.ascent import VariableAscent
 from equifactor.solvers.duals.stall import LEAST_FALL, STALL_SWEEPS, Stall
-from equifactor.solvers.elimination.shrink import shrink
+from equifactor.solvers.elimination.shrink import has_time_to_shrink, shrink
 from equifactor.solvers.search.branch import Branching
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class BranchWorker(Branching):
     """
 
     def __init__(self, graph: FactorGraph, plain: VariableAscent, gap: float, clock: Clock) -> None:
-        smaller = shrink(graph)
+        smaller = shrink(graph) if has_time_to_shrink(graph.structure, clock) else None
         self.shrunk = smaller if smaller is not None and smaller.graph.num_vars < graph.num_vars else None
         ascent = plain if self.shrunk is None else VariableAscent(compile(self.shrunk.graph))
         super().__init__(ascent, Stall(STALL_SWEEPS, share_of_gap=LEAST_FALL), gap, clock)

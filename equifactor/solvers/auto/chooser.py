@@ -213,7 +213,9 @@ class Auto(Solver):
         self, form: LoweredGraph, known: Estimate | None, why: Refusal, seconds: float, context: SolveContext
     ) -> Estimate:
         """Return the MAP by the portfolio on dense tables, in at most `seconds`, from a warm start."""
-        if not can_compile(context.clock, 1.0, SEARCH):
+        from equifactor.solvers.elimination.shrink import has_time_to_shrink
+
+        if not (can_compile(context.clock, 1.0, SEARCH) and has_time_to_shrink(form.graph.structure, context.clock)):
             return self._by_messages(form, known, why, context)
         try:
             return self._by_portfolio(form, known, why, seconds, context)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.graph.structure import Structure
-from equifactor.kernels.pointers import picked, ptr_of
+from equifactor.kernels.pointers import by_number, picked, ptr_of
 from equifactor.solvers.bounds.factor_layers import Layer, OrderedScopes, OutOfTime
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _buckets(clusters: _LayerClusters, parts: list[_ClusterOperands], message: I
     cluster, source, length, sign, below, target = (
         np.concatenate(columns) for columns in list(zip(*parts, strict=True))[:6]
     )
-    order = np.argsort(cluster, kind="stable")
+    order = by_number(cluster)
     tables = clusters.tables
     item_ptr = ptr_of(np.concatenate([np.diff(part.item_ptr) for part in parts]))
     items, steps = (np.concatenate([part[n] for part in parts]) for n in (7, 8))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.budget import CALL_SECONDS, Seconds
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import by_number, ptr_of
 from equifactor.solvers.elimination.orders import BITS_ROUNDING
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class OrderedScopes:
         self.ptr = structure.scope_ptr
         self.places = place[self.edge]  # [E] the scopes, ascending
         self.largest_arity = int(structure.arity.max(initial=0))
-        around = np.argsort(place, kind="stable")
+        around = by_number(place)
         self.arrays = plain(
             PlacedScopes(
                 self.bits, self.ptr, self.places, ptr_of(np.bincount(place, minlength=len(order))), factor[around]

@@ -66,7 +66,7 @@ def is_possible(graph: FactorGraph, clock: Clock | None = None) -> bool | None:
     """
     from equifactor.solvers.elimination.eliminate import maximise
     from equifactor.solvers.elimination.plan import plan
-    from equifactor.solvers.elimination.shrink import shrink
+    from equifactor.solvers.elimination.shrink import has_time_to_shrink, shrink
 
     clock = clock or Clock()
     if clock.stopped:
@@ -74,6 +74,8 @@ def is_possible(graph: FactorGraph, clock: Clock | None = None) -> bool | None:
     try:
         graph = lower(graph).graph
     except ModelError:  # the tables, and a proof with them, would be too large
+        return None
+    if not has_time_to_shrink(graph.structure, clock):
         return None
     zeros_alone = np.where(np.isneginf(graph.log_phi), -np.inf, 0.0)
     zeros_alone.flags.writeable = False  # Numba would compile again for a writeable array among read-only ones

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import by_number, ptr_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,7 +128,7 @@ class _Tries:
             "fill": tuple(FillGraph(ptr, adj, bits, np.ones(len(bits)))),
             "weighted fill": tuple(FillGraph(ptr, adj, bits, weight)),
         }
-        by_variable = np.argsort(s.scope_vars, kind="stable")
+        by_variable = by_number(s.scope_vars)
         var_ptr = ptr_of(np.bincount(s.scope_vars, minlength=s.num_vars))
         var_factors = s.factor_of_edge[by_variable]
         self._growth = tuple(GrowthGraph(s.scope_ptr, s.scope_vars, var_ptr, var_factors, bits))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import Budget, Seconds
 from equifactor.base.status import Status
 from equifactor.base.typing import FloatArray, IntArray
 from equifactor.graph import FactorGraph
@@ -19,6 +20,7 @@ from equifactor.solving.estimate import Estimate
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from equifactor.base.clock import Clock
     from equifactor.graph.marginals import Marginals
 
 # Most entries of the joint table of one elimination: six variables of two states. Halved in `branch`: gap +7 %;
@@ -91,6 +93,13 @@ class ShrunkGraph(ReducedGraph):
         if np.isneginf(score):
             return zero_by_exclusion(self.original)
         return Estimate(status=Status.OPTIMAL, assignment=assignment, lower_bound=score, upper_bound=score)
+
+
+def has_time_to_shrink(structure: Structure, clock: Clock) -> bool:
+    """Return whether `shrink` of a graph of tables ends before the deadline, or shortly after."""
+    arity = structure.arity
+    work = Seconds.SHRINK_EDGE * structure.num_edges + Seconds.SHRINK_WIDE * float(arity[arity > 2].sum())
+    return Budget(clock).ends_in_time(work + Seconds.SHRINK_ENTRY * structure.num_entries)
 
 
 def shrink(graph: FactorGraph, most_entries: int = MOST_ENTRIES, widest: int = MOST_ENTRIES) -> ShrunkGraph | None:

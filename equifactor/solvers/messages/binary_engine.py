@@ -14,7 +14,7 @@ import numpy as np
 from equifactor.base.cores import Crew, num_free_threads
 from equifactor.graph.layout import LINEAR_RANGE
 from equifactor.kernels.jit import plain
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import by_number, ptr_of
 from equifactor.solvers.messages.binary_kernels import (
     CHUNK,
     BinaryPairs,
@@ -164,7 +164,7 @@ class _PairCrew:
         self.variables = np.linspace(0, num_vars, threads + 1).astype(int).tolist()
         # The edges of each variable in the order of their factors.
         by_factor = np.arange(2 * count, dtype=np.int32).reshape(2, count).T.ravel()
-        self.edges = by_factor[np.argsort(pairs.var_of_edge[by_factor], kind="stable")]
+        self.edges = by_factor[by_number(pairs.var_of_edge[by_factor])]
         self.edge_ptr = ptr_of(np.bincount(pairs.var_of_edge, minlength=num_vars))
 
     def sweep(

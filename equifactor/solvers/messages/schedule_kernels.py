@@ -21,7 +21,7 @@ from equifactor.graph.layout import CARD, MSG, SLOT, STATE, VAR, Layout, Tables
 from equifactor.kernels.fastmath import MIN_EXP, NEG_INF, TINY, exp_, get, put
 from equifactor.kernels.heaps import raise_key, set_key
 from equifactor.kernels.jit import fast_kernel, inlined
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import by_number, ptr_of
 
 
 class ResidualQueue(NamedTuple):
@@ -47,7 +47,7 @@ def residual_queue(
     key[: np.count_nonzero(waits)] = 0.0
     return ResidualQueue(
         around_ptr=ptr_of(np.bincount(var_of_edge, minlength=num_vars)),
-        around=factor_of_edge[np.argsort(var_of_edge, kind="stable")],
+        around=factor_of_edge[by_number(var_of_edge)],
         key=key,
         item=item,
         place=place,

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph.structure import Structure
-from equifactor.kernels.pointers import picked, ptr_of
+from equifactor.kernels.pointers import by_number, picked, ptr_of
 from equifactor.solvers.elimination.eliminate import sum_out
 from equifactor.solvers.elimination.orders import FEW_TRIES, NoOrder, PlanningLimits, best_order
 from equifactor.solvers.elimination.program import Program, build_program
@@ -54,7 +54,7 @@ class LoopyPart(NamedTuple):
         kept, single = np.flatnonzero(arity > 1), np.flatnonzero(arity == 1)
         scope_ptr, edges = picked(s.scope_ptr, kept)
         scope_vars = s.scope_vars[edges]
-        by_variable = np.argsort(scope_vars, kind="stable")
+        by_variable = by_number(scope_vars)
         var_ptr = ptr_of(np.bincount(scope_vars, minlength=s.num_vars))
         factor_of_edge = np.repeat(np.arange(len(kept)), np.diff(scope_ptr))
         variable = s.scope_vars[s.scope_ptr[single]]

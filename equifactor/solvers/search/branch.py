@@ -14,7 +14,7 @@ from equifactor.factors.move_model import MoveModel
 from equifactor.graph import compile
 from equifactor.solvers.duals.stall import LEAST_FALL, STALL_SWEEPS, Stall
 from equifactor.solvers.elimination.impossibility import zero_by_exclusion
-from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, shrink
+from equifactor.solvers.elimination.shrink import MOST_ENTRIES, ShrunkGraph, has_time_to_shrink, shrink
 from equifactor.solvers.search.branch_and_bound import BranchAndBound
 from equifactor.solvers.search.local_search import START_PHASES, LocalSearch
 from equifactor.solving.estimate import Estimate
@@ -111,7 +111,7 @@ def prove(
         entries: variables whose joint table has at most this many entries are eliminated first.
         gap: the difference between bound and score, relative to the score, that counts as closed.
     """
-    if context.clock.stopped:
+    if context.clock.stopped or not has_time_to_shrink(graph.structure, context.clock):
         return Estimate(status=context.clock.status or Status.TIME_LIMIT)
     shrunk = shrink(graph, entries)
     if shrunk is None:

@@ -15,7 +15,7 @@ import numpy as np
 from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.graph.layout import ENTRY, SLOT, VAR
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import by_number, ptr_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,7 +247,7 @@ def _node_graph(ascent: Ascent) -> NodeGraph:
         factors=factors,
         slots=np.concatenate([layout.slots[slot_of], stride[:, None]], axis=1),
         neighbour_ptr=ptr_of(np.bincount(var, minlength=flat.num_vars)),
-        neighbours=factor_of_slot[np.argsort(var, kind="stable")],
+        neighbours=factor_of_slot[by_number(var)],
         theta=np.array(flat.log_phi[_runs(layout.factors[kept, ENTRY], sizes)]),
         first_msg=len(ascent.total),
         first_top=len(ascent.total) + len(ascent.back),

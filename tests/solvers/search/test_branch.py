@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from equifactor import FactorGraph, Status, solve
+from equifactor.base.budget import Seconds
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph
 from equifactor.graph import compile
 from equifactor.solvers.duals.ascent import VariableAscent
+from equifactor.solvers.elimination.impossibility import is_possible
 from equifactor.solvers.elimination.shrink import shrink
 from equifactor.solvers.search import branch as solver
 from equifactor.solvers.search import branch_and_bound as branch
@@ -210,3 +212,12 @@ def test_nothing_is_built_after_the_deadline(driven_time, monkeypatch: pytest.Mo
     found = prove(ising_grid(6, 6, seed=0), SolveContext(clock=Clock(1.0)))
     assert found.status is Status.TIME_LIMIT
     assert found.assignment is None
+
+
+def test_cheap_variables_are_not_eliminated_without_time(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ising_grid(6, 6, seed=0)
+    monkeypatch.setattr(solver, "shrink", None)
+    monkeypatch.setattr(Seconds, "SHRINK_EDGE", 0.1)
+    assert prove(graph, SolveContext(clock=Clock(1.0))).status is Status.TIME_LIMIT
+    assert is_possible(graph, Clock(1.0)) is None
+    assert is_possible(graph) is True  # Without a limit the proof takes as long as it needs.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from equifactor.factors.table_ranges import message_floor
-from equifactor.kernels.pointers import ptr_of
+from equifactor.kernels.pointers import by_number, ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.clock import Clock
@@ -56,7 +56,7 @@ class SumsByOwner:
     """Sums of columns [H, N] that belong to the same owner, such as the edge states of a variable state."""
 
     def __init__(self, owner: IntArray, count: int) -> None:
-        order = np.argsort(owner, kind="stable")
+        order = by_number(owner)
         degree = np.bincount(owner, minlength=count)
         ptr = ptr_of(degree)
         by_degree = np.argsort(-degree, kind="stable")
