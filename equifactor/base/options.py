@@ -171,7 +171,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     if not isinstance(word, str):
         return ""
-    by_case = {name.casefold(): name for name in itertools.islice(known, _COMPARED_NAMES)}
+    by_case = {name.casefold(): name for name in itertools.islice(known, _COMPARED_NAMES) if isinstance(name, str)}
     close = difflib.get_close_matches(word.casefold(), by_case, n=1)
     return f"did you mean {by_case[close[0]]}? " if close else ""
 

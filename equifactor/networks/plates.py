@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from equifactor.base.errors import ModelError, brief
 from equifactor.base.options import did_you_mean
+from equifactor.graph.reading.inputs import as_list
 from equifactor.networks.stated_tables import parents_and_table
 
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
     Plates = Mapping[str, int | Sequence[str]]
 
+_MOST = 2**24  # The largest number of variables that a table may stand for. Chosen by hand.
 _INDEXED = re.compile(r"(.+)\[([^\[\]]+)\]")  # such as `grade[student, course]`
 
 
@@ -42,6 +47,8 @@ def repeated(tables: Tables, states: States | None, plates: Plates) -> tuple[dic
                     f"The table of {name} names the parent {parent!r}. Its plate {beyond[0]!r} is not in {name}. "
                     "A variable depends on one member of a plate, so give it this plate as well."
                 )
+        if math.prod(len(members[p]) for p in own) > _MOST:
+            raise ModelError(f"The plates of {name} have more than {_MOST:,} members together.")
         for member in _combinations(own, members):
             above = [_named(parent, members, member) for parent in parents]
             found[_named(name, members, member)] = (above, table) if above else table
@@ -54,11 +61,12 @@ def repeated(tables: Tables, states: States | None, plates: Plates) -> tuple[dic
 
 
 def _members(name: str, given: object) -> list[str]:
-    if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+    if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and 0 < given <= _MOST:
         return [str(n) for n in range(given)]
-    if isinstance(given, str) or not isinstance(given, Sequence) or not given or len({*map(str, given)}) < len(given):
+    listed = as_list(given)
+    if not listed or len({*map(str, listed)}) < len(listed):
         raise ModelError(f"The plate {name} needs a number of members or a list of their names, found {brief(given)}.")
-    return [str(member) for member in given]
+    return [str(member) for member in listed]
 
 
 def _plates_of(name: str, members: Mapping[str, Any]) -> list[str]:

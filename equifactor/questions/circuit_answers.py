@@ -47,7 +47,7 @@ def solve_circuit(
         raise OptionError("A circuit answers MAR, PR and MAP. Use solve(graph, 'MMAP', query=[..]) instead.")
     graph, clock = circuit.domain, Clock(time_limit)
     single = evidence is None or is_mapping(evidence)
-    sets = sets_of([evidence or {}] if single else evidence)
+    sets = sets_of([{} if evidence is None else evidence] if single else evidence)
     states = states_of_sets(graph.structure, sets)
     if states is None:
         raise ModelError("A circuit takes observed states only. Add factors for weights before you compile it.")

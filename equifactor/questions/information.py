@@ -12,7 +12,7 @@ from equifactor.base.errors import ModelError, SolveError, brief
 from equifactor.base.run_context import check_time_limit
 from equifactor.base.status import Status
 from equifactor.graph.factor_graph import as_graph
-from equifactor.graph.reading.inputs import variable_number
+from equifactor.graph.reading.inputs import as_list, variable_number
 from equifactor.graph.reading.observations import is_mapping, named
 from equifactor.questions import asking
 from equifactor.questions.conditioned_joints import solve_given
@@ -135,7 +135,10 @@ def most_informative(
     if candidates is None:
         numbers = [i for i in result.graph.free_vars.tolist() if i != t]
     else:
-        numbers = [graph.variable(v) for v in candidates]
+        listed = as_list(candidates)
+        if listed is None:
+            raise ModelError(f"candidates must be a list of variables, found {brief(candidates)}.")
+        numbers = [graph.variable(v) for v in listed]
         if t in numbers:
             raise ModelError(f"The target {graph.structure.variable_name(t)} is among the candidates. Leave it out.")
     return replace(found, candidates=tuple(dict.fromkeys(numbers)))

@@ -15,7 +15,7 @@ import numpy as np
 from equifactor.base.errors import ModelError, brief
 from equifactor.sequences.chain_sums import slice_sums
 from equifactor.sequences.chained_products import Factor, eliminated
-from equifactor.sequences.observed_rows import read_sequences
+from equifactor.sequences.observed_rows import read_sequences, whole_number
 from equifactor.sequences.slice_marginals import margin
 from equifactor.sequences.slice_sums import Observed
 
@@ -48,10 +48,9 @@ def fitted_sequences(
     network: DynamicNetwork, observations: Any, iterations: int, tolerance: float, pseudo_count: float
 ) -> FittedSequences:
     """Return the network with tables that make the observations more probable; see `DynamicNetwork.fit`."""
-    if isinstance(iterations, bool) or not isinstance(iterations, (int, np.integer)) or iterations < 1:
-        raise ModelError(f"iterations must be a positive whole number, found {brief(iterations)}.")
+    iterations = whole_number("iterations", iterations, 1)
     for name, value in (("tolerance", tolerance), ("pseudo_count", pseudo_count)):
-        if not isinstance(value, (int, float)) or not 0.0 <= value < math.inf:
+        if not isinstance(value, (int, float)) or not 0.0 <= value < 2.0**63:
             raise ModelError(f"{name} must be a number that is not negative, found {brief(value)}.")
     sequences = read_sequences(network.first.structure, observations)
     slices = sum(len(s) for s in sequences.codes)

@@ -15,7 +15,7 @@ from equifactor.networks.forward_samples import drawn
 from equifactor.networks.stated_tables import parents_and_table
 from equifactor.sequences.best_sequences import best_sequences
 from equifactor.sequences.chain_sums import slice_sums
-from equifactor.sequences.observed_rows import Sequences, read_sequences
+from equifactor.sequences.observed_rows import Sequences, read_sequences, whole_number
 from equifactor.sequences.slice_marginals import slice_marginals
 from equifactor.sequences.slice_model import Family, SliceModel
 from equifactor.sequences.slice_sums import Observed, SliceSums
@@ -165,10 +165,9 @@ class DynamicNetwork:
 
     def predict(self, observations: Any, steps: int = 1) -> Any:
         """Return the distribution of every variable in the slices after the observations; see `filter`."""
-        if not isinstance(steps, (int, np.integer)) or steps < 1:
-            raise ModelError(f"steps must be a positive whole number, found {brief(steps)}.")
-        sequences = read_sequences(self.first.structure, observations)
         V = len(self.names)
+        steps = whole_number("steps", steps, 1, V)
+        sequences = read_sequences(self.first.structure, observations)
         longer = replace(sequences, codes=[np.concatenate([x, np.full((steps, V), -1)]) for x in sequences.codes])
         return sequences.answers(self._trajectories(longer, False, [len(x) for x in sequences.codes]))
 
@@ -223,8 +222,7 @@ class DynamicNetwork:
 
     def unroll(self, length: int) -> BayesianNetwork:
         """Return the network of a number of slices, with variables such as `rain[0]`, `rain[1]`, .."""
-        if not isinstance(length, (int, np.integer)) or length < 1:
-            raise ModelError(f"length must be a positive whole number, found {brief(length)}.")
+        length = whole_number("length", length, 1, 64 * len(self.names))
         first, then = ({n: network.cpt(n) for n in self.names} for network in (self.first, self.transition))
         tables, states = {}, {}
         for t in range(length):
@@ -236,11 +234,10 @@ class DynamicNetwork:
 
     def sample(self, length: int, n: int = 1, *, seed: int = 0) -> list[dict[str, list[Any]]]:
         """Return n sequences drawn from the network, each a mapping from variable to its states in all slices."""
-        for what, value, least in (("length", length, 1), ("n", n, 0), ("seed", seed, 0)):
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-                raise ModelError(f"{what} must be a whole number of at least {least}, found {brief(value)}.")
-        rng = np.random.default_rng(seed)
         V = len(self.names)
+        length = whole_number("length", length, 1, V)
+        n = whole_number("n", n, 0, V * length)
+        rng = np.random.default_rng(whole_number("seed", seed, 0))
         states = np.zeros((n, length, V), np.int64)
         orders = [
             [self.names.index(str(v)) for v in net.order if v in self.names] for net in (self.first, self.transition)
@@ -299,7 +296,7 @@ class DynamicNetwork:
 
     def _solved(self, answer: Any, sequences: Sequences, solver: Any, options: dict[str, Any]) -> Any:
         """Return the answers of a solver about sequences, one after the other."""
-        given = {"solver": solver or "auto", **options}
+        given = {"solver": "auto" if solver is None else solver, **options}
         return sequences.answers([answer(self, self._evidence(x, sequences.tables), given) for x in sequences.codes])
 
     def _evidence(self, codes: IntArray, tables: list[FloatArray]) -> list[dict[str, Any]]:

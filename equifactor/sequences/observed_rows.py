@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph.structure import Structure
 
+_MOST = 2**31  # The largest number of states in one sequence: 16 GiB. Chosen by hand.
 _WANTED = (
     "Observations must be a data frame with a row per slice, a mapping from variable to its states in all slices, a "
     "list with a mapping for each slice, an array [T, V] of state numbers with -1 where missing, or the number of "
@@ -82,6 +83,15 @@ def read_sequences(s: Structure, given: Any) -> Sequences:
     return Sequences(codes, tables, many)
 
 
+def whole_number(name: str, value: object, least: int, share: int = 1) -> int:
+    """Return the value if it is a whole number of at least `least`, and at most 2^31 after dividing by `share`."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.timedelta64)) or value < least:
+        raise ModelError(f"{name} must be a whole number of at least {least}, found {brief(value)}.")
+    if value > (most := _MOST // max(1, share)):
+        raise ModelError(f"{name} must be at most {most:,}, found {brief(value)}.")
+    return int(value)
+
+
 class _Reader:
     def __init__(self, s: Structure) -> None:
         self.s = s
@@ -92,7 +102,7 @@ class _Reader:
         """Return the codes [T, V] of one sequence."""
         s = self.s
         if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
-            codes = np.full((max(int(given), 0), s.num_vars), -1)
+            codes = np.full((whole_number("The length of a sequence", given, 0, s.num_vars), s.num_vars), -1)
         elif is_frame(given):
             codes = self._columns(columns_of(given, "observations"), len(given))
         elif isinstance(given, Mapping):

@@ -202,3 +202,15 @@ class _Pyagrum:
 def test_a_network_of_pyagrum_is_taken_as_it_is() -> None:
     model = type("IBayesNet", (_Pyagrum,), {"__module__": "pyagrum.pyagrum"})()
     assert BayesianNetwork(model).cpt("rain")[{}] == {"no": 0.25, "yes": 0.75}
+
+
+def test_states_that_a_parent_does_not_have_are_one_sentence() -> None:
+    with pytest.raises(ef.ModelError, match=r"a.*yes"):
+        ef.BayesianNetwork({"a": [0.5, 0.5], "b": ("a", {"yes": [0.5, 0.5], "no": [0.5, 0.5]})})
+
+
+@pytest.mark.parametrize("candidates", [1, "b"])
+def test_candidates_are_a_list(candidates: object) -> None:
+    network = ef.BayesianNetwork({"a": [0.5, 0.5], "b": ("a", [[0.9, 0.1], [0.2, 0.8]])})
+    with pytest.raises(ef.ModelError, match="candidates must be a list of variables"):
+        ef.most_informative(network, "a", candidates)

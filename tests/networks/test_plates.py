@@ -35,6 +35,8 @@ def test_members_have_the_tables_of_their_plate() -> None:
     [
         ({"student": 2}, {}, "plate 'course'"),
         ({"student": 2, "course": 0}, {}, "The plate course needs"),
+        ({"student": 2, "course": 2**70}, {}, "The plate course needs"),
+        ({"student": 5000, "course": 5000}, {}, "more than 16,777,216 members together"),
         ({"student": ["a", "a"], "course": 2}, {}, "The plate student needs"),
         ({"student": 2, "course": 2}, {"mean": ("clever[student]", [[0.5, 0.5]] * 2)}, "plate 'student'"),
     ],

@@ -340,3 +340,21 @@ def test_states_that_sums_lose_are_not_called_impossible() -> None:
 def test_samples_need_whole_numbers(arguments: Any) -> None:
     with pytest.raises(ef.ModelError, match="whole number"):
         WEATHER.sample(*arguments)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda: WEATHER.filter(2**70),
+        lambda: WEATHER.smooth(-1),
+        lambda: WEATHER.predict({"umbrella": ["yes"]}, True),
+        lambda: WEATHER.predict({"umbrella": ["yes"]}, 10**60),
+        lambda: WEATHER.sample(10**60),
+        lambda: WEATHER.sample(2, 10**60),
+        lambda: WEATHER.unroll(10**60),
+        lambda: WEATHER.fit({"umbrella": ["yes"]}, pseudo_count=10**60),
+    ],
+)
+def test_numbers_without_a_meaning_are_refused(question: Any) -> None:
+    with pytest.raises(ef.ModelError, match="must be"):
+        question()

@@ -47,7 +47,7 @@ class CircuitEstimate(NamedTuple):
     most_nodes: float  # about the number of nodes if no zero and no equal entry helps
 
 
-@checks_types("graph", "max_nodes", "memory_limit")
+@checks_types("graph", "parameters", "max_nodes", "memory_limit")
 def compile_circuit(
     graph: FactorGraph,
     *,

@@ -11,6 +11,7 @@ import numpy as np
 
 from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.run_context import check_run
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.marginals import Marginals
 from equifactor.kernels.pointers import picked
@@ -153,6 +154,7 @@ class Circuit:
     @checks_types("count", "seed")
     def sample(self, count: int, evidence: Evidence = None, *, seed: int = 0) -> IntArray:
         """Return [count, V] independent exact samples given single evidence."""
+        check_run(None, seed, False)
         if not 0 <= count <= _MOST_STATES // max(1, self.domain.structure.num_vars):
             raise OptionError(f"count must be a number of samples that fit into memory, found {brief(count)}.")
         weights = self._single(evidence)

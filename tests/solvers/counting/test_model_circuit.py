@@ -204,3 +204,11 @@ def test_estimates_and_progress() -> None:
     assert circuit.num_nodes <= estimate.most_nodes < 1e4
     assert estimate.variables >= 30
     assert ef.solvers.estimate_circuit(ef.generators.ising_grid(30, 30, seed=1)).most_nodes > 1e9
+
+
+def test_a_series_is_one_set_of_evidence() -> None:
+    pandas = pytest.importorskip("pandas")
+    answer = ef.solve(CIRCUIT, evidence=pandas.Series({"a": 1, "b": "mid"}))
+    assert answer.log_z == pytest.approx(ef.solve(GRAPH, "PR", evidence={"a": 1, "b": "mid"}).log_z)
+    with pytest.raises(OptionError, match="seed must be"):
+        CIRCUIT.sample(2, seed=-1)
