@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.errors import ModelError
+from equifactor.factors.noisy_max import NoisyMax
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.formats.decimals import decimals
 from equifactor.graph.parents import network_of
@@ -23,12 +24,14 @@ _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 @dataclass(frozen=True)
 class Conditional:
-    """The distribution of one variable given others: a log table [*parents, child], or a noisy-or in place of it."""
+    """The distribution of one variable given others: a log table [*parents, child], or a noisy kind in place of it."""
 
     child: int
     parents: list[int]
     log_table: FloatArray
-    noisy_or: NoisyOr | None = None  # The effect is at `place` in the scope; the other variables are the parents.
+    noisy: NoisyOr | NoisyMax | None = (
+        None  # The effect is at `place` in the scope; the other variables are the parents.
+    )
 
     def texts(self) -> list[str]:
         """Return the probabilities as text, the child fastest; they read back to the same logarithms."""
@@ -40,13 +43,13 @@ class Conditional:
         return [texts[start : start + card] for start in range(0, len(texts), card)]
 
 
-def conditionals_of(graph: FactorGraph, what: str, *, noisy_or: bool = False) -> list[Conditional]:
+def conditionals_of(graph: FactorGraph, what: str, *, noisy: bool = False) -> list[Conditional]:
     """Return one conditional distribution per variable, in the order of the variables.
 
     Args:
         graph: the model.
         what: the file format as errors name it, such as `a .bif file`.
-        noisy_or: whether noisy-or factors are kept instead of converted to dense tables.
+        noisy: whether noisy-or and noisy-max factors are kept instead of converted to dense tables.
 
     Raises:
         ModelError: if the graph is not a Bayesian network.
@@ -58,14 +61,14 @@ def conditionals_of(graph: FactorGraph, what: str, *, noisy_or: bool = False) ->
             f"{what} cannot hold evidence. Write the network as it was before it was "
             "conditioned, or generate it with --observed 0."
         )
-    graph = with_tables(graph, what, keep=[NoisyOr.number] if noisy_or else ())
+    graph = with_tables(graph, what, keep=[NoisyOr.number, NoisyMax.number] if noisy else ())
     s = graph.structure
     families = network_of(graph, f"{what} holds a Bayesian network", "The formats .uai and .fg hold any factors.")
     found = []
     for child, a in enumerate(families.factor_of_child.tolist()):
         scope, slot, factor = s.scope(a).tolist(), int(families.slot[a]), graph.factor(a)
         parents = scope[:slot] + scope[slot + 1 :]
-        if isinstance(factor, NoisyOr):
+        if isinstance(factor, (NoisyOr, NoisyMax)):
             found.append(Conditional(child, parents, np.zeros(0), factor))
         else:
             found.append(Conditional(child, parents, np.moveaxis(graph.log_table(a), slot, -1)))

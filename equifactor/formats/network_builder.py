@@ -20,7 +20,7 @@ from equifactor.kernels.pointers import ptr_of
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
-    from equifactor.factors.noisy_or import NoisyOr
+    from equifactor.graph.structured_factor import StructuredFactor
 
 _MAX_AXES = 64  # The largest number of axes of a numpy array.
 
@@ -44,7 +44,7 @@ class NetworkBuilder:
         self.where = where
         self._max_entries = most_numbers(num_bytes)
         self.nodes: dict[str, NetworkNode] = {}
-        self._given: dict[str, tuple[list[str], FloatArray | NoisyOr, Callable[[], int]]] = {}
+        self._given: dict[str, tuple[list[str], FloatArray | StructuredFactor, Callable[[], int]]] = {}
         self._entries = 0
 
     def error(self, message: str, line: Callable[[], int]) -> FormatError:
@@ -107,8 +107,10 @@ class NetworkBuilder:
             )
         self._given[child] = list(parents), table, line
 
-    def add_noisy_or(self, child: str, parents: Sequence[str], factor: NoisyOr, line: Callable[[], int]) -> None:
-        """Add a noisy-or over the parents and, last, the child, which are all binary."""
+    def add_structured(
+        self, child: str, parents: Sequence[str], factor: StructuredFactor, line: Callable[[], int]
+    ) -> None:
+        """Add a structured factor over the parents and, last, the child: its distribution given them."""
         self.check_names(child, parents, line)
         self._check_new(child, line)
         self._given[child] = list(parents), factor, line

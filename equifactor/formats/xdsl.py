@@ -8,14 +8,15 @@
 
 In `probabilities` the child runs fastest, then the last parent. The states of a noisy-max child are ordered from the
 strongest to the state without effect. `strengths` lists the states of each parent, the strongest first. `parameters`
-has a distribution of the child for each of these states, and at the end the distribution for the leak.
+has a distribution of the child for each of these states, and at the end the distribution for the leak. A `NoisyMax`
+lists its levels from the weakest, so the states of such a node are reversed in the graph.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,7 @@ import numpy as np
 from equifactor.base.errors import brief
 from equifactor.base.files import label, read_bytes, split_name
 from equifactor.base.number_text import whole_number
+from equifactor.factors.noisy_max import NoisyMax
 from equifactor.factors.noisy_or import NoisyOr
 from equifactor.formats.network_builder import NetworkBuilder, as_table
 from equifactor.formats.words import first_repeated
@@ -43,8 +45,8 @@ __all__ = ["read_xdsl", "write_xdsl"]
 def read_xdsl(path: PathLike) -> FactorGraph:
     """Read a Bayesian network: one factor per variable over its parents and, last, itself. Raises `FormatError`.
 
-    A noisy-max node becomes a `NoisyOr` if all its variables are binary and the weaker state of each parent has no
-    effect. Every other noisy-max node becomes a table.
+    A noisy-max node becomes a `NoisyMax`, its states from the weakest to the strongest. If all its variables are binary
+    it becomes a `NoisyOr`, with the states in the order of the file, or a table where a weaker state has an effect.
     """
     where = label(path)
     data = read_bytes(path)
@@ -60,8 +62,12 @@ def read_xdsl(path: PathLike) -> FactorGraph:
     found = [_XdslNode.read(node) for node in nodes.children]
     if all(node.number is not None for node in found):
         found.sort(key=lambda node: node.number or 0)  # the order of the graph; in the file parents come first
-    for node in found:
-        reader.add(node)
+    card = {node.id: len(node.states) for node in found}
+    for k, node in enumerate(found):
+        is_binary = all(card.get(i, 2) == 2 for i in (node.id, *node.parents))
+        if node.element.tag == "noisymax" and not node.is_ordered and not is_binary:
+            found[k] = replace(node, states=node.states[::-1], order=node.order[::-1])
+        reader.add(found[k])
     for node in found:
         reader.add_distribution(node)
     return reader.network.graph(split_name(path)[0])
@@ -73,10 +79,12 @@ class _XdslNode:
 
     element: XmlElement
     id: str
+    parents: list[str]  # identifiers
     state_ids: list[str]
     name: str
     states: list[str]
     order: IntArray  # [states] the index in the file of each state of the graph
+    is_ordered: bool  # whether the file has the order of the graph
     number: int | None  # the number of the variable in the graph, if the file has it
 
     @classmethod
@@ -96,7 +104,9 @@ class _XdslNode:
             states, order = [name for _, name in pairs], np.array([number_of_id[i] for i, _ in pairs])
         name = _text_of(properties[NAME]) if NAME in properties else own
         number = whole_number(properties[NUMBER].text) if NUMBER in properties else None
-        return cls(node, own, ids, name, states, order, number)
+        listed = node.first("parents")
+        parents = listed.text.split() if listed is not None else []
+        return cls(node, own, parents, ids, name, states, order, STATES in properties, number)
 
 
 def _text_of(element: XmlElement) -> str:
@@ -135,11 +145,10 @@ class _XdslReader:
 
     def add_distribution(self, node: _XdslNode) -> None:
         listed = node.element.first("parents")
-        ids = listed.text.split() if listed is not None else []
-        unknown = next((i for i in ids if i not in self.nodes), None)
+        unknown = next((i for i in node.parents if i not in self.nodes), None)
         if unknown is not None and listed is not None:
             raise listed.error(f"the file does not declare '{unknown[:40]}', which it uses as a parent of '{node.id}'.")
-        _NODE_READERS[node.element.tag](self, node, [self.nodes[i] for i in ids])
+        _NODE_READERS[node.element.tag](self, node, [self.nodes[i] for i in node.parents])
 
     def _shape(self, node: _XdslNode, parents: list[_XdslNode]) -> tuple[int, ...]:
         return self.network.shape(node.name, [p.name for p in parents], node.element.at)
@@ -185,15 +194,20 @@ class _XdslReader:
             active.append(node.order.tolist().index(0) == 1)
             inhibitors = [float(c[0, 1]) for c in by_parent]
             factor = NoisyOr(float(leak[0]), inhibitors, active, place=len(parents))
-            self.network.add_noisy_or(node.name, [p.name for p in parents], factor, node.element.at)
+            self.network.add_structured(node.name, [p.name for p in parents], factor, node.element.at)
+            return
+        by_state = [c[np.argsort(s)] for c, s in zip(by_parent, strengths, strict=True)]
+        if parents and node.order.tolist() == list(range(len(node.states)))[::-1]:
+            causes = [c[p.order][:, ::-1] for p, c in zip(parents, by_state, strict=True)]
+            levels = NoisyMax(leak[::-1], causes, place=len(parents))
+            self.network.add_structured(node.name, [p.name for p in parents], levels, node.element.at)
             return
         shape = self._shape(node, parents)
         # The child is at most as strong as a state if the leak and all parents cause at most that state. So the
         # probability is a product of sums.
         below = np.broadcast_to(_from_the_end(leak), shape)
-        for axis, (c, s) in enumerate(zip(by_parent, strengths, strict=True)):
-            of_state = _from_the_end(c)[np.argsort(s)]
-            below = below * of_state.reshape([1] * axis + [len(s)] + [1] * (len(parents) - axis - 1) + [shape[-1]])
+        for axis, c in enumerate(by_state):
+            below = below * _from_the_end(c).reshape([1] * axis + [len(c)] + [1] * (len(parents) - axis - 1) + [-1])
         table = below.copy()
         table[..., :-1] -= below[..., 1:]
         self._add_table(node, parents, np.maximum(table, 0.0))

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.files import write_text
+from equifactor.factors.noisy_max import NoisyMax
+from equifactor.factors.noisy_or import NoisyOr
 from equifactor.formats.conditionals import conditionals_of, identifiers, names_of
 from equifactor.formats.xml_elements import as_xml
 
 if TYPE_CHECKING:
     from equifactor.base.files import PathLike
-    from equifactor.factors.noisy_or import NoisyOr
     from equifactor.formats.conditionals import Conditional
     from equifactor.graph.factor_graph import FactorGraph
 
@@ -27,7 +28,7 @@ _BOXES_PER_ROW = 8  # The number of boxes in a row of the drawing that GeNIe sho
 
 
 def write_xdsl(graph: FactorGraph, path: PathLike) -> None:
-    """Write a Bayesian network; numbers read back to the same logarithms, and `NoisyOr` factors are preserved.
+    """Write a Bayesian network; numbers read back to the same logarithms; `NoisyOr` and `NoisyMax` are preserved.
 
     Raises `ModelError` if the factors are not one conditional distribution per variable.
     """
@@ -52,29 +53,31 @@ class _XdslWriter:
 
     def __init__(self, graph: FactorGraph) -> None:
         self.variables, self.states = names_of(graph)
-        self.conditionals = conditionals_of(graph, "an .xdsl file", noisy_or=True)
+        self.conditionals = conditionals_of(graph, "an .xdsl file", noisy=True)
         self.ids = identifiers(self.variables)
         self.state_ids = [identifiers(own) for own in self.states]
-        # In the file the last state of a noisy-or child is the state without effect.
+        # In the file the last state of a noisy child is the state without effect.
         self.orders = [np.arange(len(own)) for own in self.states]
         for c in self.conditionals:
-            if c.noisy_or is not None and (c.noisy_or.signs is None or c.noisy_or.signs[c.noisy_or.place]):
-                self.orders[c.child] = np.array([1, 0])
+            factor = c.noisy
+            swapped = isinstance(factor, NoisyOr) and (factor.signs is None or factor.signs[factor.place])
+            if swapped or isinstance(factor, NoisyMax):
+                self.orders[c.child] = self.orders[c.child][::-1]
 
     def node(self, c: Conditional, in_order: bool) -> Iterator[str]:
         """Yield the element of a node; it has a number if the nodes of the file are not in the order of the graph."""
         order, ids = self.orders[c.child], self.state_ids[c.child]
-        kind = "cpt" if c.noisy_or is None else "noisymax"
+        kind = "cpt" if c.noisy is None else "noisymax"
         states = "".join(f'    <state id="{ids[k]}" />\n' for k in order)
         yield f'  <{kind} id="{self.ids[c.child]}">\n{states}'
         if c.parents:
             yield f"    <parents>{' '.join(self.ids[p] for p in c.parents)}</parents>\n"
-        if c.noisy_or is None:
+        if c.noisy is None:
             yield "    <probabilities>"
             yield " ".join(self._in_file_order(c).texts())
             yield "</probabilities>\n"
         else:
-            yield self._noisy_max(c, c.noisy_or)
+            yield self._noisy_max(c, c.noisy)
         if self.ids[c.child] != self.variables[c.child]:
             yield f'    <property id="{NAME}">{as_xml(json.dumps(self.variables[c.child]))}</property>\n'
         if ids != self.states[c.child] or order[0] > 0:
@@ -101,7 +104,14 @@ class _XdslWriter:
             return c
         return type(c)(c.child, c.parents, c.log_table[np.ix_(*orders)])
 
-    def _noisy_max(self, c: Conditional, factor: NoisyOr) -> str:
+    def _noisy_max(self, c: Conditional, factor: NoisyOr | NoisyMax) -> str:
+        if isinstance(factor, NoisyMax):
+            tables = [np.asarray(cause)[self.orders[p]] for p, cause in zip(c.parents, factor.causes, strict=True)]
+            rows = np.concatenate([*tables, np.asarray(factor.leak)[None]])[:, ::-1]
+            return (
+                f"    <strengths>{' '.join(str(k) for p in c.parents for k in range(len(self.orders[p])))}</strengths>\n"
+                f"    <parameters>{' '.join(map(repr, rows.ravel().tolist()))}</parameters>\n"
+            )
         signs = [True] * (len(c.parents) + 1) if factor.signs is None else list(factor.signs)
         signs = signs[: factor.place] + signs[factor.place + 1 :]
         strengths = []

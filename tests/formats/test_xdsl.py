@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equifactor import FactorGraph, NoisyOr
+from equifactor import FactorGraph, NoisyMax, NoisyOr, solve
 from equifactor.base.errors import FormatError
 from equifactor.formats.xdsl import read_xdsl, write_xdsl
 
@@ -87,8 +87,27 @@ def test_a_noisy_max_is_the_strongest_of_its_effects(tmp_path):
     of_a = np.array([[0.3, 0.3, 0.4], [0, 0, 1]])
     of_b = np.array([[0, 0, 1], [0.1, 0.2, 0.7], [0.5, 0.25, 0.25]])
     wanted = noisy_max_by_definition([of_a, of_b], np.array([0.05, 0.1, 0.85]))
-    np.testing.assert_allclose(np.exp(g.log_table(2)), wanted, atol=1e-15)
-    assert g.structure.kinds is None
+    assert isinstance(g.factor(2), NoisyMax)
+    assert g.variables["N"] == ("absent", "low", "high")
+    np.testing.assert_allclose(np.exp(g.log_table(2)), wanted[..., ::-1], atol=1e-15)
+    write_xdsl(g, tmp_path / "b.xdsl")
+    h = read_xdsl(tmp_path / "b.xdsl")
+    assert (h.variables, type(h.factor(2))) == (g.variables, NoisyMax)
+    np.testing.assert_allclose(np.exp(h.log_table(2)), np.exp(g.log_table(2)), atol=1e-15)
+
+
+def test_a_noisy_max_of_many_parents_is_read_and_may_be_a_parent(tmp_path):
+    parents = "".join(f'<cpt id="C{i}">{EFFECT}<probabilities>0.1 0.2 0.7</probabilities></cpt>\n' for i in range(40))
+    parameters = "0.2 0.3 0.5  0 0.4 0.6  0 0 1  " * 40
+    g = read(
+        tmp_path,
+        f'{parents}<noisymax id="N">{EFFECT}<parents>{" ".join(f"C{i}" for i in range(40))}</parents>'
+        f'<parameters>{parameters} 0 0.1 0.9</parameters></noisymax>\n<cpt id="M">{EFFECT}<parents>N</parents>'
+        "<probabilities>1 0 0 0 1 0 0 0 1</probabilities></cpt>",
+    )
+    result = solve(g, "MAR", "exact", evidence={f"C{i}": 2 if i > 1 else 1 for i in range(40)})
+    np.testing.assert_allclose(result.marginals["N"], [0.9 * 0.36, 1 - 0.9 * 0.36, 0], atol=1e-12)
+    np.testing.assert_allclose(result.marginals["M"], [0, 1 - 0.9 * 0.36, 0.9 * 0.36], atol=1e-12)
 
 
 def test_a_binary_noisy_max_is_a_noisy_or(tmp_path):
