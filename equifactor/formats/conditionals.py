@@ -29,9 +29,7 @@ class Conditional:
     child: int
     parents: list[int]
     log_table: FloatArray
-    noisy: NoisyOr | NoisyMax | None = (
-        None  # The effect is at `place` in the scope; the other variables are the parents.
-    )
+    noisy: NoisyOr | NoisyMax | None = None  # The effect is at `place` in the scope.
 
     def texts(self) -> list[str]:
         """Return the probabilities as text, the child fastest; they read back to the same logarithms."""

@@ -108,8 +108,9 @@ class _XdslWriter:
         if isinstance(factor, NoisyMax):
             tables = [np.asarray(cause)[self.orders[p]] for p, cause in zip(c.parents, factor.causes, strict=True)]
             rows = np.concatenate([*tables, np.asarray(factor.leak)[None]])[:, ::-1]
+            strongest_first = [str(k) for p in c.parents for k in range(len(self.orders[p]))]
             return (
-                f"    <strengths>{' '.join(str(k) for p in c.parents for k in range(len(self.orders[p])))}</strengths>\n"
+                f"    <strengths>{' '.join(strongest_first)}</strengths>\n"
                 f"    <parameters>{' '.join(map(repr, rows.ravel().tolist()))}</parameters>\n"
             )
         signs = [True] * (len(c.parents) + 1) if factor.signs is None else list(factor.signs)
