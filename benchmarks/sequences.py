@@ -10,8 +10,11 @@ or compiles them where there is no cache. The other package goes second, in the 
 from __future__ import annotations
 
 import argparse
+import importlib
 import time
 from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -40,16 +43,14 @@ def hmm(slices: int, states: int, symbols: int) -> None:
     report("equifactor filter", lambda: network.filter({"x": x})["z"])
     smooth = report("equifactor smooth", lambda: network.smooth({"x": x})["z"])
     path = report("equifactor decode", lambda: network.decode({"x": x}))
-    try:
-        from hmmlearn.hmm import CategoricalHMM
-    except ImportError:
+    if find_spec("hmmlearn") is None:
         return
     for way in ("scaling", "log"):
-        model = CategoricalHMM(states, implementation=way)
+        model = importlib.import_module("hmmlearn.hmm").CategoricalHMM(states, implementation=way)
         model.startprob_, model.transmat_, model.emissionprob_ = start[0], step, seen
-        other = report(f"hmmlearn score, {way}", lambda model=model: model.score(x[:, None]))
-        p = report(f"hmmlearn predict_proba, {way}", lambda model=model: model.predict_proba(x[:, None]))
-        best, _ = report(f"hmmlearn decode, {way}", lambda model=model: model.decode(x[:, None]))
+        other = report(f"hmmlearn score, {way}", partial(model.score, x[:, None]))
+        p = report(f"hmmlearn predict_proba, {way}", partial(model.predict_proba, x[:, None]))
+        best, _ = report(f"hmmlearn decode, {way}", partial(model.decode, x[:, None]))
         print(f"differences: {abs(other - score):.1e}, {abs(p - smooth).max():.1e}, {abs(best - path.log_score):.1e}")
 
 
@@ -66,16 +67,14 @@ def chains(number: int, slices: int) -> None:
     network = ef.DynamicNetwork(first, {f"x{k}": (f"x{k}[t-1]", rows(2, 2)) for k in range(number)})
     seen = {f"y{k}": rng.integers(0, 2, slices) for k in range(number)}
     found = report(f"equifactor filter, {slices} slices", lambda: network.filter(seen))
-    try:
-        from pyagrum import LazyPropagation
-    except ImportError:
+    if find_spec("pyagrum") is None:
         return
     unrolled = network.unroll(slices).to_pyagrum()
     evidence = {f"{name}[{t}]": int(x) for name, own in seen.items() for t, x in enumerate(own)}
     targets = [f"x{k}[{slices - 1}]" for k in range(number)]
 
     def posterior() -> list[Any]:
-        inference = LazyPropagation(unrolled)
+        inference = importlib.import_module("pyagrum").LazyPropagation(unrolled)
         inference.setEvidence(evidence)
         inference.setTargets(set(targets))
         inference.makeInference()
