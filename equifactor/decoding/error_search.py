@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.decoding.problem import DecodingProblem, transposed
 from equifactor.decoding.shot_store import CHUNK
-from equifactor.kernels.pointers import row_of
+from equifactor.kernels.pointers import picked, ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +51,9 @@ class SearchEngine:
             order = np.lexsort((share[p.bit_of_edge], row_of(p.check_ptr)))
             rng = np.random.default_rng(3)
             words = -(-p.num_checks // 64)
+            near = _neighbours(p.check_ptr, p.bit_of_edge, bit_ptr, check_of_bit)
             code = SearchedCode(
-                p.check_ptr, p.bit_of_edge[order].astype(np.int32), bit_ptr, check_of_bit.astype(np.int32),
+                p.check_ptr, p.bit_of_edge[order].astype(np.int32), bit_ptr, check_of_bit.astype(np.int32), *near,
                 self.flip_keys, rng.integers(1, 2**64, p.num_checks, np.uint64),
                 rng.integers(1, 2**64, p.num_bits, np.uint64),
             )  # fmt: skip
@@ -62,7 +64,7 @@ class SearchEngine:
                 np.zeros(B, np.int64), np.zeros(B, np.int32), np.zeros(B, np.int32), np.zeros(B), np.zeros(B),
                 np.zeros(B, np.uint64), np.zeros(B, np.uint64), np.zeros(2 << (4 * B).bit_length(), np.int32),
                 np.zeros(_SEEN, np.uint64), np.zeros(p.num_bits, np.int32), np.zeros(p.num_checks, np.int32),
-                np.zeros(p.num_checks), np.zeros(p.num_checks),
+                np.zeros(p.num_checks, np.int32), np.zeros((2, B, p.num_checks), np.float32), np.zeros(p.num_checks),
             )  # fmt: skip
             self.arrays = code, beam
         return self.arrays
@@ -179,3 +181,15 @@ def _parities(bits: BoolArray, ptr: IntArray, members: IntArray) -> BoolArray:
     sums = np.cumsum(bits[:, members], axis=1, dtype=np.int64)
     sums = np.concatenate((np.zeros((len(bits), 1), np.int64), sums), axis=1)
     return np.asarray(np.diff(sums[:, ptr], axis=1) % 2 == 1)
+
+
+def _neighbours(
+    check_ptr: IntArray, bit_of_edge: IntArray, bit_ptr: IntArray, check_of_bit: IntArray
+) -> tuple[IntArray, NDArray[np.int32]]:
+    """Return the checks that share a bit with every check, itself included: pointers [M+1] and checks."""
+    near = []
+    for begin, end in itertools.pairwise(check_ptr.tolist()):
+        near.append(np.unique(check_of_bit[picked(bit_ptr, bit_of_edge[begin:end])[1]]))
+    return ptr_of(np.array([len(own) for own in near], np.int64)), np.concatenate(near or [bit_of_edge]).astype(
+        np.int32
+    )

@@ -38,6 +38,8 @@ class SearchedCode(NamedTuple):
     bit_of_edge: NDArray[np.int32]  # [E] check by check; in each the bits with the least weight per check first
     bit_ptr: IntArray  # [V+1]
     check_of_bit: NDArray[np.int32]  # [E] bit by bit
+    near_ptr: IntArray  # [M+1]
+    near: NDArray[np.int32]  # the checks that share a bit with a check, and itself
     flips: NDArray[np.uint64]  # [V] the observables that every bit flips, or a key of them
     check_key: NDArray[np.uint64]  # [M] random words, whose sum modulo 2 names a residual
     bit_key: NDArray[np.uint64]  # [V] random words, whose sum modulo 2 names a set
@@ -90,7 +92,8 @@ class ErrorBeam(NamedTuple):
     seen: NDArray[np.uint64]  # [power of two] a hash table of the sets of a shot that meet its syndrome
     mark: NDArray[np.int32]  # [V] the last state of which a bit is a member
     unmet: NDArray[np.int32]  # [M] the unmet checks of a state
-    cost: FloatArray  # [M]
+    renewed: NDArray[np.int32]  # [M] the last state for which the cost of a check was computed
+    cost: NDArray[np.float32]  # [2, B, M] the costs of the unmet checks of a state
     new_cost: FloatArray  # [M] the estimated cost of a check that an error leaves unmet
 
 
@@ -100,6 +103,7 @@ def search_shots(code, settings, shots, beam):
     code, settings = SearchedCode(*code), SearchSettings(*settings)
     shots, beam = SearchedShots(*shots), ErrorBeam(*beam)
     beam.mark[:] = 0
+    beam.renewed[:] = 0
     mark = 0
     for n in range(len(shots.syndrome)):
         size = shots.size[n if len(shots.size) > 1 else 0]
@@ -151,7 +155,8 @@ def _expand_level(code, settings, shots, beam, size, n, count, level, mark):
             put(beam.mark, np.int64(beam.bit[back, own]), np.int32(mark))
             own = np.int64(beam.parent[back, own])
         residual, weight = beam.residual[side, s], beam.weight[side, s]
-        count_unmet, bound = _costs(code, settings, beam, size, residual, mark)
+        count_unmet, bound = _costs(code, settings, beam, size, s, level, mark)
+        cost = beam.cost[side, s]
         if weight + bound > _limit(shots, settings, n):
             continue
         shots.work[n] += 1
@@ -167,7 +172,7 @@ def _expand_level(code, settings, shots, beam, size, n, count, level, mark):
                 c = np.int64(get(code.check_of_bit, k))
                 key ^= get(code.check_key, c)
                 if (get(residual, c >> 6) >> np.uint64(c & 63)) & _ONE:
-                    rest -= get(beam.cost, c)
+                    rest -= get(cost, c)
                     left -= 1
                 else:
                     rest += get(beam.new_cost, c)
@@ -212,32 +217,61 @@ def _limit(shots, settings, n):
 
 
 @fast_kernel
-def _costs(code, settings, beam, size, residual, mark):
-    """Compute the costs of the unmet checks; return their number and the sum of their costs."""
-    count, total = 0, 0.0
-    for c in range(len(beam.cost)):
-        if (get(residual, c >> 6) >> np.uint64(c & 63)) & _ONE == 0:
-            continue
-        put(beam.unmet, count, np.int32(c))
-        count += 1
-        least = _EMPTY
-        for e in range(get(code.check_ptr, c), get(code.check_ptr, c + 1)):
-            v = np.int64(get(code.bit_of_edge, e))
-            begin, end = get(code.bit_ptr, v), get(code.bit_ptr, v + 1)
-            if get(size, v) >= least * (end - begin):
-                if settings.is_sorted:
-                    break
-                continue
-            if get(beam.mark, v) == mark:
-                continue
-            touched = np.uint64(0)
-            for k in range(begin, end):
-                other = np.int64(get(code.check_of_bit, k))
-                touched += (get(residual, other >> 6) >> np.uint64(other & 63)) & _ONE
-            least = min(least, get(size, v) / np.float64(touched))
-        put(beam.cost, c, least)
-        total += least
+def _costs(code, settings, beam, size, s, level, mark):
+    """Compute the costs of the unmet checks of a state; return their number and the sum of their costs.
+
+    The error that was added last changes the costs of checks that share an error with one of its checks. The others are
+    those of the parent.
+    """
+    side = level & 1
+    residual, own, count = beam.residual[side, s], beam.cost[side, s], 0
+    for w in range(len(residual)):
+        word = get(residual, w)
+        c = w << 6
+        while word:
+            if word & _ONE:
+                put(beam.unmet, count, np.int32(c))
+                count += 1
+            word >>= _ONE
+            c += 1
+    if level > 0:
+        before = beam.cost[1 - side, np.int64(beam.parent[level, s])]
+        for n in range(count):
+            c = np.int64(get(beam.unmet, n))
+            put(own, c, get(before, c))
+        v = np.int64(beam.bit[level, s])
+        for k in range(get(code.bit_ptr, v), get(code.bit_ptr, v + 1)):
+            changed = np.int64(get(code.check_of_bit, k))
+            for n in range(get(code.near_ptr, changed), get(code.near_ptr, changed + 1)):
+                put(beam.renewed, np.int64(get(code.near, n)), np.int32(mark))
+    total = 0.0
+    for n in range(count):
+        c = np.int64(get(beam.unmet, n))
+        if level == 0 or get(beam.renewed, c) == mark:
+            put(own, c, np.float32(_cost(code, settings, beam, size, residual, mark, c)))
+        total += get(own, c)
     return count, total
+
+
+@fast_kernel
+def _cost(code, settings, beam, size, residual, mark, c):
+    """Return the least share of weight for which an error that is not a member of the state meets a check."""
+    least = _EMPTY
+    for e in range(get(code.check_ptr, c), get(code.check_ptr, c + 1)):
+        v = np.int64(get(code.bit_of_edge, e))
+        begin, end = get(code.bit_ptr, v), get(code.bit_ptr, v + 1)
+        if get(size, v) >= least * (end - begin):
+            if settings.is_sorted:
+                break
+            continue
+        if get(beam.mark, v) == mark:
+            continue
+        touched = np.uint64(0)
+        for k in range(begin, end):
+            other = np.int64(get(code.check_of_bit, k))
+            touched += (get(residual, other >> 6) >> np.uint64(other & 63)) & _ONE
+        least = min(least, get(size, v) / np.float64(touched))
+    return least
 
 
 @inlined

@@ -142,6 +142,11 @@ class WindowRun:
         self._held: dict[int, NDArray[np.bool_]] = {}  # the detectors of the layers that are not decided yet
         self._window = 0
 
+    @property
+    def held(self) -> int:
+        """The number of detectors of every shot that are held for windows to come."""
+        return sum(array.shape[1] for array in self._held.values())
+
     def push(self, detectors: ArrayLike) -> BoolArray:
         """Take the detectors [N, n] of the next layer, in ascending order, and return `flips`."""
         d = self.decoder
