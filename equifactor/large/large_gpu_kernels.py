@@ -101,7 +101,8 @@ def update_edges(
         if MANY:
             row = tl.load(table + e, mask=ok, other=0).to(tl.int32) * (2 * K * K)
         base_second, base_first = row, row
-        for s in tl.static_range(K):
+        half_unit = (1 << fine) >> 1
+        for s in range(K):  # Unrolled, it would take a minute to compile for 8 states.
             to_j = tl.load(logs + row + s, mask=ok, other=0) + sender[0]
             to_i = tl.load(logs + row + K * K + s, mask=ok, other=0) + other[0]
             for t in tl.static_range(1, K):
@@ -109,11 +110,9 @@ def update_edges(
                 to_j = _log_sum(lookup, to_j, log + sender[t], ok, shift, last)
                 log = tl.load(logs + row + K * K + t * K + s, mask=ok, other=0)
                 to_i = _log_sum(lookup, to_i, log + other[t], ok, shift, last)
-            if s == 0:
-                base_second, base_first = to_j, to_i
-            else:
-                half_unit, at = (1 << fine) >> 1, (s - 1) * wide + e
-                to_j, to_i = (to_j - base_second + half_unit) >> fine, (to_i - base_first + half_unit) >> fine
-                place_j, place_i = j * (K - 1) + s - 1, i * (K - 1) + s - 1
-                _write(to_second, sums, place_j, at, to_j, ok, keep, e, first, end, lane, STEP, DAMPED, False, B)
-                _write(to_first, sums, place_i, at, to_i, ok, keep, e, first, end, lane, STEP, DAMPED, JOINED, B)
+            base_second, base_first = tl.where(s == 0, to_j, base_second), tl.where(s == 0, to_i, base_first)
+            to_j, to_i = (to_j - base_second + half_unit) >> fine, (to_i - base_first + half_unit) >> fine
+            real, at = ok & (s > 0), (s - 1) * wide + e
+            place_j, place_i = j * (K - 1) + s - 1, i * (K - 1) + s - 1
+            _write(to_second, sums, place_j, at, to_j, real, keep, e, first, end, lane, STEP, DAMPED, False, B)
+            _write(to_first, sums, place_i, at, to_i, real, keep, e, first, end, lane, STEP, DAMPED, JOINED, B)

@@ -5,6 +5,8 @@ x is the log odds of a variable in quanta, clamped; u and v are the log odds of 
 message of that edge.
 """
 
+import math
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -305,6 +307,23 @@ def update_variables_of_states(start, stop, prior, totals, impossible, bound, qu
             for s in range(states):
                 largest = max(largest, abs(work[0, s] - work[1, s]))
     return largest
+
+
+@fast_kernel
+def odds_of_states(start, stop, weights, odds):
+    """Write odds [V, K]: ln P(s)/(1 - P(s)) of each state from log weights [V, K], of which the largest is 0."""
+    states = weights.shape[1]
+    for i in range(start, stop):
+        for s in range(states):
+            top = -np.inf  # The largest weight of the other states.
+            for t in range(states):
+                if t != s:
+                    top = max(top, np.float64(weights[i, t]))
+            rest = 0.0
+            for t in range(states):
+                if t != s:
+                    rest += exp_(max(weights[i, t] - top, MIN_EXP))
+            odds[i, s] = np.inf if top == -np.inf else weights[i, s] - top - math.log(rest)
 
 
 @inlined

@@ -12,7 +12,7 @@ import numpy as np
 
 from equifactor.base.argument_types import is_real
 from equifactor.base.clock import Clock
-from equifactor.base.cores import num_threads
+from equifactor.base.cores import Crew, num_threads
 from equifactor.base.errors import ModelError, OptionError, brief
 from equifactor.base.files import PathLike
 from equifactor.base.progress import bar
@@ -30,7 +30,7 @@ from equifactor.large.large_files import (
     read_priors,
     write_beliefs,
 )
-from equifactor.large.message_scale import MessageScale, damping_steps, odds_of_weights, read_tables
+from equifactor.large.message_scale import MessageScale, damping_steps, read_tables
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -150,7 +150,7 @@ def solve(
             checkpoints = Checkpoints(checkpoint, model, start, exchange)
         try:
             with bar(progress if exchange.rank == 0 else False, "iterating", time_limit) as report:
-                run = _LargeRun(engine, exchange, clock, checkpoints, checkpoint_every, report, num_edges)
+                run = _LargeRun(engine, exchange, clock, checkpoints, checkpoint_every, report, num_edges, crew)
                 return run.to_the_end(iterations, tolerance)
         finally:
             engine.close()
@@ -161,12 +161,14 @@ class _LargeRun:
 
     def __init__(
         self, engine: Any, exchange: Exchange, clock: Clock, checkpoints: Checkpoints | None, every: float,
-        report: Progress | None, num_edges: int,
+        report: Progress | None, num_edges: int, threads: int,
     ) -> None:  # fmt: skip
         self.engine, self.exchange, self.clock, self.checkpoints = engine, exchange, clock, checkpoints
-        self.every, self.report, self.num_edges = every, report, num_edges
+        self.every, self.report, self.num_edges, self.threads = every, report, num_edges, threads
         # Processes must stop together, and a checkpoint needs a whole iteration. Otherwise a run stops at once.
         self.whole = exchange.size > 1 or checkpoints is not None
+        if engine.scale.states > 2:
+            self._odds(np.zeros((0, engine.scale.states), np.float32))  # Compiled before a deadline can pass.
 
     def to_the_end(self, iterations: int, tolerance: float) -> LargeResult:
         """Iterate until convergence or a limit."""
@@ -195,8 +197,20 @@ class _LargeRun:
                 saved, kept = Clock.now(), done
         if self.checkpoints is not None and done > kept:
             self._save(done)
-        log_odds = odds_of_weights(self.engine.answers())
-        return LargeResult(log_odds, status, done, change, Clock.now() - begun, self.num_edges)
+        seconds = Clock.now() - begun
+        return LargeResult(self._odds(self.engine.answers()), status, done, change, seconds, self.num_edges)
+
+    def _odds(self, answers: FloatArray) -> FloatArray:
+        """Return log odds [V], or log odds [V, K] of log weights [V, K]."""
+        if answers.ndim == 1:
+            return answers
+        from equifactor.large.large_kernels import odds_of_states
+
+        odds = np.empty_like(answers)
+        odds_of_states(0, 0, answers, odds)
+        with Crew(self.threads) as crew:
+            crew.divide(len(odds), _CHECKED // 16, lambda _, start, stop: odds_of_states(start, stop, answers, odds))
+        return odds
 
     def _tell(self, done: int, iterations: int, change: float, edges: int) -> None:
         if self.report is not None:

@@ -32,7 +32,6 @@ _LARGEST_SHIFT = 15  # Of intervals of ln(1 + e^-x): a product within an interva
 _FINEST = 6  # At most 64 units in a quantum: rounding K terms then changes a message by less than a quantum.
 _SPARE = 64  # Quanta that rounding may add to the largest message with more than two states.
 MOST_STATES = 16  # The unrolled kernel of a GPU has 2 K^2 logarithms of sums.
-_ROWS = 2**20  # Variables whose log odds are computed together, in float64. Chosen by hand.
 _DAMPING_UNIT = 2**10  # Damping is a multiple of 1/1024.
 OBSERVED = 2**31 - 1  # The prior of an observed variable, in quanta: its log odds are infinite.
 
@@ -168,19 +167,3 @@ def damping_steps(damping: float) -> int:
     if not 0.0 <= damping < 1.0:
         raise OptionError(f"damping must be at least 0 and below 1, found {damping:g}.")
     return min(round(damping * _DAMPING_UNIT), _DAMPING_UNIT - 1)
-
-
-def odds_of_weights(weights: FloatArray) -> FloatArray:
-    """Return log odds [V, K] of log weights [V, K] whose largest is 0; log odds [V] stay as they are."""
-    if weights.ndim == 1:
-        return weights
-    odds = np.empty_like(weights)
-    with np.errstate(divide="ignore"):
-        for start in range(0, len(weights), _ROWS):
-            part = weights[start : start + _ROWS].astype(np.float64)
-            for state in range(weights.shape[1]):
-                others = np.delete(part, state, axis=1)
-                top = np.maximum(others.max(axis=1), -_LARGEST_SPAN)  # -inf if all other states are impossible
-                rest = top + np.log(np.exp(others - top[:, None]).sum(axis=1))
-                odds[start : start + _ROWS, state] = part[:, state] - rest
-    return odds
