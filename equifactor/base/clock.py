@@ -59,6 +59,11 @@ class TimeIsUp(BaseException):
     """Raised at the deadline in work that has no answer so far. Like KeyboardInterrupt, it is not an `Exception`."""
 
 
+def _rounded(seconds: float) -> str:
+    """Return one digit of a number of seconds that may have passed, without an exponent up to a day: 14.2 gives 10."""
+    return f"{float(f'{max(0.0, seconds):.1g}'):g}"
+
+
 class NotCompiledError(TimeIsUp):
     """Raised in place of compiling a kernel that would not be ready before the deadline.
 
@@ -70,8 +75,8 @@ class NotCompiledError(TimeIsUp):
 
     def __init__(self, kernel: str, seconds: float, left: float) -> None:
         super().__init__(
-            f"A compiled kernel is missing ({kernel}), and compiling it takes about {seconds:.1g} s, but only "
-            f"{max(0.0, left):.1g} s are left. `equifactor doctor --warm` compiles all kernels once."
+            f"A compiled kernel is missing ({kernel}), and compiling it takes about {_rounded(seconds)} s, but only "
+            f"{_rounded(left)} s are left. `equifactor doctor --warm` compiles all kernels once."
         )
 
 
@@ -86,7 +91,7 @@ class NotLoadedError(NotCompiledError):
     def __init__(self, seconds: float, left: float) -> None:
         TimeIsUp.__init__(
             self,
-            f"Loading compiled kernels takes about {seconds:.1g} s on this busy machine, but only {left:.1g} s are "
+            f"Loading compiled kernels takes about {_rounded(seconds)} s on this busy machine, but only {_rounded(left)} s are "
             "left. Raise the time limit.",
         )
 

@@ -127,6 +127,8 @@ def plot_error_rates(
         # With 0 errors in n shots, a rate of 3 / n is excluded with 95 % confidence: (1 - 3 / n)^n < 0.05.
         ax.plot(at[~seen], 3.0 / shots[~seen], color=colour, marker="v", markerfacecolor="white", linestyle="none")
     ax.set(xlabel=x, ylabel=y, yscale="log", xscale="log" if log_x else "linear")
+    if not log_x:
+        ax.locator_params(axis="x", nbins=5)  # Labels such as 0.0175 beside each other overlap otherwise.
     ax.grid(True, which="both", color="#e2e8f0", linewidth=0.6)
     ax.spines[["top", "right"]].set_visible(False)
     legend(ax)

@@ -24,4 +24,5 @@ def draw_tornado(bars: Sequence[tuple[str, float, float]], middle: float, title:
     ax.set(xlabel="probability", ylim=(len(bars) - 0.5, -0.5))
     if bars:
         ax.legend(fontsize=9, frameon=False)
-    return tidy(ax, title)
+    tidy(ax, "").set_title(plain(title, 90), fontsize=11, loc="right")  # It stands above the names too.
+    return ax

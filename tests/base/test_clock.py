@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from equifactor.base.clock import Clock, WorkClock
+from equifactor.base.clock import Clock, NotCompiledError, WorkClock
 from equifactor.base.status import Status
 
 
@@ -40,3 +40,7 @@ def test_an_interrupt_stops_a_clock_of_work() -> None:
     whole.interrupted = True
     assert clock.stopped
     assert clock.status is Status.INTERRUPTED
+
+
+def test_seconds_of_compiling_have_no_exponent() -> None:
+    assert "takes about 10 s, but only 0 s are left" in str(NotCompiledError("kernel", 12.3, -0.2))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import numpy as np
 import pytest
@@ -67,3 +68,11 @@ def test_every_plot_returns_axes() -> None:
 
     calls = [FactorGraph.plot, Result.plot, Comparison.plot, TrainingLog.plot, plot_grid, plot_error_rates]
     assert {inspect.signature(call).return_annotation for call in calls} == {"Axes"}
+
+
+def test_labels_of_the_axis_of_noise_do_not_overlap() -> None:
+    rates = [(0.001 * n, 1000, n) for n in range(1, 21)]
+    ax = plot_error_rates({f"d = {n}": rates for n in range(7)})
+    ax.figure.canvas.draw()
+    boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
