@@ -91,8 +91,8 @@ class NotLoadedError(NotCompiledError):
     def __init__(self, seconds: float, left: float) -> None:
         TimeIsUp.__init__(
             self,
-            f"Loading compiled kernels takes about {_rounded(seconds)} s on this busy machine, but only {_rounded(left)} s are "
-            "left. Raise the time limit.",
+            f"Loading compiled kernels takes about {_rounded(seconds)} s on this busy machine, but only "
+            f"{_rounded(left)} s are left. Raise the time limit.",
         )
 
 

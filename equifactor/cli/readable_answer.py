@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from equifactor.base.errors import ModelError, OptionError, brief
+from equifactor.base.errors import FormatError, ModelError, OptionError, brief
 from equifactor.base.status import Task
 from equifactor.show.text_tables import aligned, shown
 
@@ -45,6 +45,8 @@ def parse_query(text: str, graph: FactorGraph, with_file: bool = False) -> list[
         from equifactor.formats.results import read_query
 
         return read_query(text, graph)
+    if with_file and text.endswith(".query"):
+        raise FormatError(f"{text}: cannot read this file: there is no such file.")
     names = _items(text)
     if not names:
         raise OptionError("Expected names of variables separated by commas, such as BP,SAO2; found an empty list.")

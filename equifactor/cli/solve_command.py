@@ -144,6 +144,9 @@ def solve(
         raise OptionError(f"--k and --apart rank assignments, so they need --task MAP. Found --task {task}.")
     if count and wanted is not Task.PR:
         raise OptionError(f"--count gives the number of possible assignments, so it needs --task PR. Found {task}.")
+    for name, given in (("--solver", solver != "auto"), ("--query", query is not None), ("--joint", joint is not None)):
+        if count and given:
+            raise OptionError(f"{name} has no meaning with --count, which counts exactly. Leave one of the two out.")
     graphs = ModelReader(models, evidence, format, sample, do, projected=count)
     unsolved = unanswered = False
     interrupts = Clock.interrupts

@@ -67,6 +67,10 @@ def test_counts_have_all_digits(command, tmp_path: Path) -> None:
     (tmp_path / "b.cnf").write_text("p cnf 2 2\n1 2 0\n-1 0\n")
     assert json.loads(command("solve", "b.cnf", "--task", "PR", "--count", "--json").out)["count"] == "1"
     assert command("solve", "b.cnf", "--count").status == 2
+    for ignored in (["--solver", "bp"], ["--query", "1"], ["--joint", "1,2"]):
+        ran = command("solve", "b.cnf", "--task", "PR", "--count", *ignored)
+        assert ran.status == 2
+        assert f"{ignored[0]} has no meaning with --count" in ran.err
     (tmp_path / "c.cnf").write_text("c t pmc\np cnf 3 1\nc p show 1 0\n1 2 3 0\n")
     assert command("solve", "c.cnf", "--task", "PR", "--count").out == "2\n"
 
@@ -344,6 +348,8 @@ def test_k_best_are_a_table_or_json(command, grid: FactorGraph) -> None:
 def test_marginal_map_takes_names_or_a_query_file(command, grid: FactorGraph, tmp_path: Path) -> None:
     (tmp_path / "grid.query").write_text("2 3 5\n")
     by_file = command("solve", "grid.uai", "--task", "MMAP", "--query", "grid.query")
+    missing = command("solve", "grid.uai", "--task", "MMAP", "--query", "other.query")
+    assert missing.err == "equifactor: other.query: cannot read this file: there is no such file.\n"
     assert by_file.out == command("solve", "grid.uai", "--task", "MMAP", "--query", "3,5").out
     assert by_file.out.split()[:3] == ["MMAP", "2", "3"]
     row = json.loads(command("solve", "grid.uai", "--task", "MMAP", "--query", "3,5", "--json").out)

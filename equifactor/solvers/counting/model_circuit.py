@@ -59,6 +59,9 @@ class Circuit:
     entry_literal: IntArray | None = None  # [T] literal of each table entry, -1 for zeros; None without parameters
     log_phi: FloatArray | None = None  # [T] the log entries; None without parameters
 
+    def __repr__(self) -> str:
+        return f"Circuit({self.domain.num_vars:,} variables, {self.num_nodes:,} nodes, {self.num_edges:,} edges)"
+
     @property
     def num_nodes(self) -> int:
         """The number of nodes; each is a sum of at most two products."""

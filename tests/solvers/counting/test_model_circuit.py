@@ -212,3 +212,7 @@ def test_a_series_is_one_set_of_evidence() -> None:
     assert answer.log_z == pytest.approx(ef.solve(GRAPH, "PR", evidence={"a": 1, "b": "mid"}).log_z)
     with pytest.raises(OptionError, match="seed must be"):
         CIRCUIT.sample(2, seed=-1)
+
+
+def test_a_circuit_prints_its_size() -> None:
+    assert str(CIRCUIT) == f"Circuit(5 variables, {CIRCUIT.num_nodes} nodes, {CIRCUIT.num_edges} edges)"
