@@ -155,6 +155,11 @@ class Clock:
         return left if self.whole is None else min(left, self.whole.left)
 
     @property
+    def root(self) -> Clock:
+        """The clock of the whole call."""
+        return self if self.whole is None else self.whole.root
+
+    @property
     def crowding(self) -> float:
         """Seconds per CPU second of this thread since creation: above 1 if other work keeps the machine busy."""
         return max(1.0, (Clock.now() - self.start) / max(Clock.cpu_now() - self._cpu_start, _LEAST_CPU))

@@ -147,7 +147,7 @@ class Iteration(Generic[State]):
             converged if r <= tolerance else stopped if r > tolerance else non_finite  # NaN is neither.
             for r in self.residual.tolist()
         ]
-        return Ending(status, self.residual, self.iterations.tolist())
+        return Ending(status, self.residual, self.iterations.tolist(), clock)
 
     def answers(self) -> Sequence[Estimate]:
         """Return one estimate per graph."""

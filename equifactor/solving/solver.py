@@ -19,6 +19,7 @@ from equifactor.graph.kinds import has_kernels
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
 
@@ -132,6 +133,7 @@ class Ending:
     status: list[Status]  # [G]
     residual: FloatArray  # [G] the change in the last update, before damping
     iterations: list[int]  # [G]
+    clock: Clock | None = None  # of the call, if it may have stopped
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,7 @@ class LowerSide:
         """Look for a better assignment, then use larger blocks along the best orders; return the best bound."""
         clock = self._budget.clock
         began = clock.seconds
-        bits = min(max(_FIRST_BITS, 2.0 * self._one, self._bits + self._more), self._most_bits)
+        bits = min(self._bits + self._more if self._bits else self._first_bits(), self._most_bits)
         self.search(clock)
         if self._done:
             return self.best
@@ -137,6 +137,11 @@ class LowerSide:
                 self._ascend(name, scopes, clock.part(_SIZE_SHARE))
         self._cost = clock.seconds - began
         return self.best
+
+    def _first_bits(self) -> float:
+        """Return log2 of the cluster entries of the first blocks: fewer if such clusters do not fit the memory."""
+        fit = self._budget.memory / (FLOAT_BYTES * max(1, self._graph.num_vars))
+        return max(min(_FIRST_BITS, math.log2(max(1.0, fit))), 2.0 * self._one)
 
     def _first_bound(self) -> float:
         """Return a first bound by `meanfield`, whose q also starts the blocks.

@@ -17,6 +17,7 @@ from equifactor.solvers.bounds.elimination_orders import PLANNING_SHARE, candida
 from equifactor.solvers.bounds.factor_layers import BITS_MORE, OrderedScopes, OutOfTime, cover
 from equifactor.solvers.bounds.tree_start import TreeStart
 from equifactor.solvers.bounds.weighted_bound import WeightedBound, work_of
+from equifactor.solvers.messages.trw import bound_by_maxima, work_of_start
 from equifactor.solving.ladder import Ladder, Step, Steps
 
 if TYPE_CHECKING:
@@ -36,12 +37,7 @@ _LEAST_TRIAL = 8
 # The first order is tried if there is time for this many iterations within this share. Halved or doubled: gap within
 # 15 %.
 _LEAST_START = 2, 0.5
-# Reference seconds for an edge, to compile a model and compute a first bound of `trw`: a chain of 10^6 variables.
-_TREE_START = 1e-6
-# Reference seconds for a table entry, in the same: tables of 32 million entries.
-_TREE_ENTRY = 6e-8
 _SCOPES = 4e-7  # Reference seconds for an edge, to bring scopes into an order: formulas of 656,000 clauses.
-_USUAL_FORESTS = 16  # Forests that `trw` draws at least. The bound of dense graphs needs more, and takes longer.
 _PART = 10  # Iterations between two turns of the lower bound. Halved or doubled: gap within 15 %.
 # The share of the time left for the iterations between two turns of the lower bound. Halved or doubled: gap within
 # 15 %.
@@ -105,7 +101,7 @@ class UpperSide:
         for it, the largest entries of all factors bound ln Z.
         """
         clock = self._budget.clock
-        if not self._budget.ends_in_time(self._work_of_trees()):
+        if not self._budget.ends_in_time(work_of_start(self._structure)):
             yield Step(run=self._sum_of_maxima, required=True)
             return
         yield Step(run=lambda: self._sweep_trees(clock.part(_TRIAL_SHARE)), required=True)
@@ -136,12 +132,6 @@ class UpperSide:
                 self.settled = run.descent.settled
         while not self._trees.settled and not clock.stopped and "trw" in self.description:
             yield Step(run=lambda: self._sweep_trees(clock.part(_PART_SHARE)))
-
-    def _work_of_trees(self) -> float:
-        """Return the reference seconds of a first bound of `trw`, whose forests must hold every factor."""
-        s = self._structure
-        forests = int((s.arity - 1).clip(min=0).sum()) / max(1, s.num_vars - 1)
-        return _TREE_START * s.num_edges * max(1.0, forests / _USUAL_FORESTS) + _TREE_ENTRY * s.num_entries
 
     def _trial(self, clock: Clock) -> Generator[Step[float], float | Refusal, list[_Run]]:
         """Return a run along each order, the best first."""
@@ -246,11 +236,7 @@ class UpperSide:
 
     def _sum_of_maxima(self) -> float:
         """Return the bound from the largest entry of each factor, as if all joint states had it."""
-        s = self._structure
-        top = np.maximum.reduceat(self._graph.log_phi, s.table_ptr[:-1]) if s.num_factors else np.zeros(0)
-        logs = np.log(s.card)
-        rounding = 2.0**-52 * (len(top) + len(logs) + 1) * float(np.abs(top[top > -np.inf]).sum() + logs.sum())
-        self.best = float(top.sum() + logs.sum()) + (rounding if np.all(top > -np.inf) else 0.0)
+        self.best = bound_by_maxima(self._graph)
         self.description = "above the largest entry of each factor"
         return self.best
 

@@ -118,7 +118,7 @@ class BinaryEngine:
     def rest(self, graphs: IntArray) -> None:
         """Do nothing: a graph costs the same for all messages."""
 
-    def answers(self) -> BpAnswers:
+    def answers(self, with_log_z: bool = True) -> BpAnswers:
         """Return beliefs, ln Z, states and bound: the formulae of `tensors` and `map_bounds` in log ratios."""
         num_vars, pairs = self.flat.num_vars, self.pairs
         total = pairs.unary + np.bincount(pairs.var_of_edge, pairs.lam, num_vars)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equifactor.base.budget import LEAST_LOG
+from equifactor.base.budget import LEAST_LOG, Budget, Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.base.torch_device import torch_batch_size
@@ -97,7 +97,9 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
 
     def finish(self, flat: FlatGraph[np.ndarray], state: BpEngine, task: Task, ending: Ending) -> Sequence[Estimate]:
         """Return beliefs, and ln Z or an assignment with its bound."""
-        answers = state.answers()
+        work = Seconds.MESSAGE_SWEEP * (flat.num_entries + flat.num_edge_states)
+        in_time = task is not Task.MAR or ending.clock is None or Budget(ending.clock.root).ends_in_time(work)
+        answers = state.answers(in_time)  # Marginals can do without ln Z.
         mass = np.add.reduceat(answers.probabilities, flat.var_ptr[:-1]) if flat.num_vars else np.zeros(0)
         empty = np.isneginf(answers.upper_bound if task is Task.MAP else answers.log_z)
         empty[flat.graph_of_var[mass == 0.0]] = True
@@ -118,7 +120,10 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
             found = [{"assignment": x, "upper_bound": u} for x, u in zip(flat.assignments(states), bounds, strict=True)]
         else:
             marginals = flat.marginals(answers.probabilities)
-            found = [{"marginals": m, "log_z": z} for m, z in zip(marginals, answers.log_z.tolist(), strict=True)]
+            found = [
+                {"marginals": m, "log_z": z if in_time else None}
+                for m, z in zip(marginals, answers.log_z.tolist(), strict=True)
+            ]
         return [
             zero_or_lost(graph) if is_empty else _estimate(fields, ending, n, vanished[n], state.name)
             for n, (fields, is_empty, graph) in enumerate(zip(found, empty.tolist(), flat.graphs, strict=True))

@@ -56,8 +56,12 @@ class BpEngine(Protocol):
         """Update every message `count` times, at least once; return the largest undamped change [G] of the last one."""
         ...
 
-    def answers(self) -> BpAnswers:
-        """Return beliefs and the answers that follow from them, from the current messages."""
+    def answers(self, with_log_z: bool = True) -> BpAnswers:
+        """Return beliefs and the answers that follow from them, from the current messages.
+
+        Args:
+            with_log_z: whether ln Z is needed; otherwise it may be NaN.
+        """
         ...
 
     def messages(self) -> FloatArray:

@@ -142,9 +142,9 @@ class LiteralEngine:
         np.add.at(self.total, self.literals.place_of_edge, self.literals.lam)
         self.side = 0
 
-    def answers(self) -> BpAnswers:
+    def answers(self, with_log_z: bool = True) -> BpAnswers:
         """Return beliefs, ln Z, states and bound."""
-        return answers_of(self.flat, self.messages(), self.is_max)
+        return answers_of(self.flat, self.messages(), self.is_max, with_log_z)
 
 
 class _Blocks:

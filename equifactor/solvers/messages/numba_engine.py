@@ -104,13 +104,13 @@ class NumbaEngine:
     def rest(self, graphs: IntArray) -> None:
         """Do nothing: a graph costs the same for all messages."""
 
-    def answers(self) -> BpAnswers:
+    def answers(self, with_log_z: bool = True) -> BpAnswers:
         """Return beliefs, ln Z, states and bound."""
-        return answers_of(self.flat, self.state.msg, self.is_max)
+        return answers_of(self.flat, self.state.msg, self.is_max, with_log_z)
 
 
-def answers_of(flat: FlatGraph[np.ndarray], msg: FloatArray, is_max: bool) -> BpAnswers:
-    """Return beliefs, ln Z, states and bound from factor-to-variable log messages [S], each up to a constant."""
+def answers_of(flat: FlatGraph[np.ndarray], msg: FloatArray, is_max: bool, with_log_z: bool = True) -> BpAnswers:
+    """Return beliefs, states, bound and, unless left out, ln Z from log messages to variables [S], up to constants."""
     layout = layout_of(flat)
     total, zeros = np.zeros(flat.num_states), np.zeros(flat.num_states, np.int64)
     add_up(layout.edges, msg, total, zeros)
@@ -118,6 +118,8 @@ def answers_of(flat: FlatGraph[np.ndarray], msg: FloatArray, is_max: bool) -> Bp
     none = np.full(flat.num_graphs, np.nan)
     if is_max:
         return BpAnswers(p, states, none, upper_bound_of(flat, msg))
+    if not with_log_z:
+        return BpAnswers(p, states, none, none)
     # sum_a ln Z_a + sum_i (1 - d_i) ln Z_i per graph, as in `tensors.bethe_log_z`
     msg_vf = variable_to_factor(layout.edges, msg, total, zeros)
     log_z_a = reduce_tables(plain(layout), kind_rows_of(flat, False), flat.log_phi, msg_vf, False)

@@ -194,7 +194,7 @@ class PlainEngine:
 
     # ---- answers ----------------------------------------------------------------------------------------
 
-    def answers(self) -> BpAnswers:
+    def answers(self, with_log_z: bool = True) -> BpAnswers:
         """Return beliefs, ln Z (sum) or bound (max), and states."""
         flat = self.flat
         with np.errstate(all="ignore"):

@@ -79,7 +79,7 @@ class TorchEngine:
     def rest(self, graphs: IntArray) -> None:
         """Do nothing: a graph costs the same for all messages."""
 
-    def answers(self) -> BpAnswers:
+    def answers(self, with_log_z: bool = True) -> BpAnswers:
         """Return beliefs (Eq. 4), ln Z, states and bound."""
         import torch
 

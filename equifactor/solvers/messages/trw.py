@@ -13,6 +13,7 @@ from equifactor.base.budget import EPS, LARGEST_LOG, Budget, Seconds
 from equifactor.base.clock import TimeIsUp
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
+from equifactor.graph.marginals import Marginals
 from equifactor.solving.estimate import Estimate, impossible
 from equifactor.solving.registry import register
 from equifactor.solving.solver import ALL_SYMMETRIES, Ending, IterativeSolver, SolveContext
@@ -22,10 +23,16 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
     from equifactor.graph import FactorGraph, FlatGraph
     from equifactor.graph.layout import Layout
+    from equifactor.graph.structure import Structure
     from equifactor.solvers.messages.trw_kernels import Forest
 
 # A factor without powers of its kind is a dense table up to this many variables: 256 entries if they are binary.
 _LARGEST_TABLE = 8
+# Reference seconds for an edge, to compile a model and compute a first bound: a chain of 10^6 variables.
+_START_EDGE = 1e-6
+_START_ENTRY = 6e-8  # Reference seconds for a table entry, in the same: tables of 32 million entries.
+_USUAL_FORESTS = 16  # Forests that are drawn at least. The bound of dense graphs needs more, and takes longer.
+_NO_TIME = "There was no time for a first bound of trw, so ln Z is at most the sum of the largest entry of each factor."
 # Seconds of the bound per second of drawing its forests: 0.4 on 656,000 clauses.
 _BOUND_SHARE = 0.5
 _TOO_LARGE = f"A table has log entries beyond {LARGEST_LOG:g}, and their sums may overflow. Use smaller units."
@@ -61,6 +68,9 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
     def _run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         if np.any((np.abs(graph.log_phi) > LARGEST_LOG) & (graph.log_phi > -np.inf)):
             return Estimate(status=Status.NON_FINITE, message=_TOO_LARGE)
+        tables = graph.structure.kinds is None
+        if tables and not Budget(context.clock.root).ends_in_time(work_of_start(graph.structure)):
+            return _without_trees(graph, context)
         return super().run([_with_powers(graph)], task, context)[0]
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> Reweighting:
@@ -85,6 +95,37 @@ class TreeReweighted(IterativeSolver["Reweighting"]):
             )
             for n, m in enumerate(flat.marginals(p))
         ]  # fmt: skip
+
+
+def work_of_start(s: Structure) -> float:
+    """Return the reference seconds of a first bound, whose forests must hold every factor."""
+    forests = int((s.arity - 1).clip(min=0).sum()) / max(1, s.num_vars - 1)
+    return _START_EDGE * s.num_edges * max(1.0, forests / _USUAL_FORESTS) + _START_ENTRY * s.num_entries
+
+
+def bound_by_maxima(graph: FactorGraph) -> float:
+    """Return the upper bound on ln Z of a graph of tables from the largest entry of each, as if all states had it."""
+    s = graph.structure
+    top = np.maximum.reduceat(graph.log_phi, s.table_ptr[:-1]) if s.num_factors else np.zeros(0)
+    logs = np.log(s.card[graph.free_vars])
+    rounding = EPS * (len(top) + len(logs) + 1) * float(np.abs(top[top > -np.inf]).sum() + logs.sum())
+    return float(top.sum() + logs.sum()) + (rounding if np.all(top > -np.inf) else 0.0)
+
+
+def _without_trees(graph: FactorGraph, context: SolveContext) -> Estimate:
+    """Return the bound from the largest entries, and uniform marginals: there is no time for messages."""
+    bound, s = bound_by_maxima(graph), graph.structure
+    if bound == -np.inf:
+        return impossible()
+    p = np.repeat(1.0 / s.card, s.card)
+    if graph.observed is not None:
+        seen = np.flatnonzero(graph.observed >= 0)
+        p[np.repeat(graph.observed >= 0, s.card)] = 0.0
+        p[s.state_ptr[seen] + graph.observed[seen]] = 1.0
+    status = context.clock.status or Status.TIME_LIMIT
+    return Estimate(
+        status=status, marginals=Marginals(p, s.state_ptr), log_z=bound, upper_bound=bound, message=_NO_TIME
+    )
 
 
 def _with_powers(graph: FactorGraph) -> FactorGraph:

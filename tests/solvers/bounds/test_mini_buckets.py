@@ -21,6 +21,7 @@ from equifactor.solvers.bounds.factor_layers import LEAST_LAYERS, OrderedScopes,
 from equifactor.solvers.bounds.split_field import SplitField
 from equifactor.solvers.bounds.tree_start import TreeStart
 from equifactor.solvers.bounds.weighted_bound import WeightedBound
+from equifactor.solvers.messages import trw
 from equifactor.testing import contract_graphs
 
 KINDS = [
@@ -267,7 +268,7 @@ def test_trees_that_stop_early_bound_and_do_not_sweep() -> None:
 def test_trees_of_dense_graphs_are_not_begun_if_they_would_be_late() -> None:
     for graph, begun in (ising_grid(20, 20, seed=0), True), (pairwise_field(48, topology="complete", seed=0), False):
         budget = Budget(Clock(1000.0))
-        budget.measure(upper_side._TREE_START * 2500, 1000.0)  # Both graphs have fewer edges.
+        budget.measure(trw._START_EDGE * 2500, 1000.0)  # Both graphs have fewer edges.
         side = upper_side.UpperSide(graph, 1.0, 1, 0, budget)
         side.ladder.advance()
         assert (side.description == "above trees by trw") == begun
@@ -284,7 +285,7 @@ def test_models_of_which_nothing_is_left_without_memory(card: list[int]) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bounds_hold_without_time_for_trw_and_meanfield(kind: dict, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upper_side, "_TREE_START", 1e6)  # as on a very large model
+    monkeypatch.setattr(trw, "_START_EDGE", 1e6)  # as on a very large model
     monkeypatch.setattr(lower_side, "_FIRST_FIELD", 1e6)
     for graph in graphs_of(kind, 20, seed=11):
         truth = truth_of(graph)
@@ -305,3 +306,13 @@ def test_the_runs_of_the_upper_bound_share_the_memory(mebibytes: float, driven_t
         most = max(most, sum(run.bytes for run in side._kept))
     assert most <= budget.memory
     assert most > 0.0 or mebibytes < 1.0
+
+
+@pytest.mark.parametrize("mebibytes", [0.125, 0.5, 2.0])
+def test_the_blocks_of_the_lower_bound_fit_the_memory(mebibytes: float, driven_time) -> None:
+    budget = Budget(Clock(5.0), memory=mebibytes * 2**20)
+    side = lower_side.LowerSide(ising_grid(30, 30, seed=0), math.inf, 10, [], 0, budget)
+    for _ in range(3):
+        side.ladder.advance()
+    assert side._bits > 0.0  # There were blocks.
+    assert 8.0 * side._heaviest <= 1.2 * budget.memory  # The growth of the next size is an estimate.

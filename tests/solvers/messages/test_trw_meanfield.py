@@ -12,6 +12,7 @@ from equifactor.base.budget import Seconds
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid, random_graph, random_ksat, random_tree
 from equifactor.solvers import compile
+from equifactor.solvers.messages import trw
 from equifactor.solvers.messages.meanfield import ProductField
 from equifactor.solvers.messages.trw import Reweighting
 
@@ -200,3 +201,26 @@ def test_a_decoded_start_ends_at_the_deadline(driven_time) -> None:
     next(starts)
     driven_time.advance(2.0)
     assert list(starts) == []
+
+
+@pytest.mark.parametrize("evidence", [None, {0: 1, 3: 0}])
+def test_largest_entries_bound_a_model_without_time_for_trees(
+    evidence: dict[int, int] | None, driven_time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trw, "_START_EDGE", 1.0)  # As on a very large model.
+    graph = ising_grid(3, 3, seed=0)
+    found = solve(graph, "MAR", "trw", evidence=evidence, time_limit=1.0)
+    assert found.status is Status.TIME_LIMIT
+    assert found.upper_bound == found.log_z >= solve(graph, "PR", "exact", evidence=evidence).log_z
+    assert found.marginals[0].tolist() == ([0.5, 0.5] if evidence is None else [0.0, 1.0])
+    assert solve(graph, "PR", "trw").upper_bound < found.upper_bound
+
+
+def test_marginals_that_are_late_do_without_log_z(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ising_grid(3, 3, seed=0)
+    monkeypatch.setattr(Seconds, "MESSAGE_SWEEP", 1.0)
+    late = solve(graph, "MAR", "bp", time_limit=1.0)
+    assert late.log_z is None
+    assert late.marginals[0].sum() == pytest.approx(1.0)
+    assert solve(graph, "PR", "bp", time_limit=1.0).log_z is not None
+    assert solve(graph, "MAR", "bp").log_z is not None
