@@ -73,14 +73,18 @@ def growth(run: Run, graph: FactorGraph, seconds: float) -> dict[str, Any]:
 
 def _grown(run: Run, graph: FactorGraph, seconds: float) -> dict[str, Any]:
     Clock.now = staticmethod(time.process_time)
-    method = dataclasses.replace(parse_solver(run.solver), **{"memory_limit": run.limit / 1024})
     Path("/proc/self/clear_refs").write_text("5")  # The peak begins with the present size.
     before = peak_memory()
     try:
-        status = solve(graph, run.task, method, time_limit=seconds).status.value
+        status = _solve(run, graph, seconds)
     except Exception as error:  # It becomes a row.
         status = f"{type(error).__name__}: {error}"[:80]
     return {"mib": (peak_memory() - before) / MIB, "status": status}
+
+
+def _solve(run: Run, graph: FactorGraph, seconds: float) -> str:
+    method = dataclasses.replace(parse_solver(run.solver), **{"memory_limit": run.limit / 1024})
+    return solve(graph, run.task, method, time_limit=seconds).status.value
 
 
 def allowed(run: Run, graph: FactorGraph) -> float:
@@ -111,8 +115,13 @@ def main() -> int:
     args = parser.parse_args()
     graphs = {name: MODELS[name]() for name in args.models}
     todo = all_runs(args.solvers, args.limits, args.models)
-    for solver, task in dict.fromkeys((run.solver, run.task) for run in todo):
-        warm_up(solver, task)
+    for run in dict.fromkeys(run._replace(model="") for run in todo):
+        warm_up(run.solver, run.task)
+        for small in (
+            generators.ising_grid(14, 14, seed=0),
+            generators.pairwise_field(40, topology="complete", seed=0),
+        ):
+            _solve(run, small, 1.0)
     print(f"{'solver':13} {'task':4} {'model':8} {'limit':>6} {'growth':>8} {'allowed':>8}  status")
     late = 0
     for run in todo:
