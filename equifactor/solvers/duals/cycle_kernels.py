@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from equifactor.factors.factor_messages import step
-from equifactor.graph.layout import ENTRY, MSG, SLOT
+from equifactor.graph.layout import CARD, ENTRY, MSG, SLOT
 from equifactor.kernels.fastmath import NEG_INF
 from equifactor.kernels.jit import fast_kernel, inlined, kernel
 
@@ -22,6 +22,13 @@ def messages_into_tables(factors, slots, log_phi, back, at):
         first = factors[p, SLOT]
         arity = factors[p + 1, SLOT] - first
         if arity < 2:
+            continue
+        if arity == 2:
+            m1, m2, t = slots[first, MSG], slots[first + 1, MSG], factors[p, ENTRY]
+            for x in range(slots[first, CARD]):
+                for y in range(slots[first + 1, CARD]):
+                    log_phi[t] += back[m1 + x] + back[m2 + y]
+                    t += 1
             continue
         for j in range(arity):
             at[j] = slots[first + j, MSG]
