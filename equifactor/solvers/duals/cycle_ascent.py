@@ -35,8 +35,8 @@ _CHECK = 10
 # search. On four grids of 1,600 and 6,400 binary variables the gap after 8 to 16 s of CPU is 0.7 to 53 with 0.03, and 0
 # to 50 with 0.1 and 0.2; with 0.3 it is larger again.
 _SLOW = 0.2
-# Sweeps over the triplets after each pass over the variables, which takes ten times as long as one sweep. With 1, two of
-# three grids of 1,600 variables are not proven within 9 s of CPU; with 4 and `_SLOW`, all three are.
+# Sweeps over the triplets after each pass over the variables, which takes ten times as long as one sweep. With 1, two
+# of three grids of 1,600 variables are not proven within 9 s of CPU; with 4 and `_SLOW`, all three are.
 _TRIPLET_SWEEPS = 4
 
 
