@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from math import isfinite, isqrt
+from math import isqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equifactor.base.errors import OptionError
+from equifactor.base.status import Status
 from equifactor.cli.completions import words
 from equifactor.cli.exit_status import Exit, say
-from equifactor.cli.shared_options import Strict, example, names_in
+from equifactor.cli.shared_options import Cluster, Strict, example, names_in
 
 if TYPE_CHECKING:
     from equifactor.large.large_files import EdgeSource
@@ -94,15 +95,16 @@ def large(
         typer.Option(metavar="FOLDER", help="Save the state here, and continue from the state of an earlier run."),
     ] = None,
     checkpoint_every: Annotated[float, typer.Option(metavar="S", help="Seconds between two checkpoints.")] = 600.0,
+    cluster: Cluster = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about the run.")] = False,
     strict: Strict = False,
 ) -> None:
     """Run belief propagation on a pairwise model whose factors share a few tables, such as guilt by association.
 
     An edge takes 12 bytes of memory, or 4 if EDGES is a .npy file of int32, which stays on the disk, and 4 more for
-    each state beyond two. To divide the
-    edges among processes, on one machine or several, start the command by torchrun:
+    each state beyond two. To divide the edges among processes, on one machine or several, start it by torchrun:
     torchrun --nproc-per-node 2 -m equifactor large ...
+    --cluster starts one process on each worker of a Dask cluster; files must be on a disk that all workers share.
     """
     from equifactor.large.exchange import Exchange, own_device
     from equifactor.large.large_files import check_output
@@ -111,31 +113,38 @@ def large(
     check_output(output)
     if output in (edges, priors, table_of_edge):
         raise OptionError(f"-o {output}: this file holds a part of the model. Name another file for the beliefs.")
-    size: Any = bits
-    result = solve(
-        _file_or_trial(edges), [_table(text) for text in table], priors=_numbers_or_file(priors),
-        table_of_edge=table_of_edge, damping=damping, iterations=iterations, tolerance=tolerance, bits=size,
-        device=device, threads=threads, time_limit=time_limit, checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every, columns=names_in(columns), prior_columns=names_in(prior_columns),
-        progress=True,
-    )  # fmt: skip
-    if Exchange(own_device(device)).rank == 0:
-        result.save(output)
-        about = {
-            "status": str(result.status), "iterations": result.iterations,
-            "change": result.change if isfinite(result.change) else None,
-            "seconds": result.seconds, "edges": result.num_edges, "variables": len(result.log_odds),
-        }  # fmt: skip
+    settings: dict[str, Any] = {
+        "table": [_table(text) for text in table], "priors": _numbers_or_file(priors), "table_of_edge": table_of_edge,
+        "damping": damping, "iterations": iterations, "tolerance": tolerance, "bits": bits, "device": device,
+        "threads": threads, "time_limit": time_limit, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every,
+        "columns": names_in(columns), "prior_columns": names_in(prior_columns),
+    }  # fmt: skip
+    about: dict[str, Any] | None = None
+    if cluster is not None:
+        from equifactor.large.large_cluster import run_on_cluster
+
+        if not Path(edges).exists():
+            raise OptionError(f"{edges}: there is no such file. A cluster reads the edges from a file.")
+        about = run_on_cluster(cluster, edges, output, settings)
+    else:
+        result = solve(_file_or_trial(edges), progress=True, **settings)
+        if Exchange(own_device(device)).rank == 0:
+            result.save(output)
+            about = result.facts()
+        status = result.status
+    if about is not None:
+        status = Status(about["status"])
         if as_json:
             print(json.dumps(about))
         else:
+            change = "" if about["change"] is None else f", last change {about['change']:.2g}"
             say(
-                f"{edges}: {result.num_edges:,} edges, {len(result.log_odds):,} variables: {result.status} after "
-                f"{result.iterations} iterations in {result.seconds:.3g} s, last change {result.change:.2g}"
+                f"{edges}: {about['edges']:,} edges, {about['variables']:,} variables: {about['status']} after "
+                f"{about['iterations']} iterations in {about['seconds']:.3g} s{change}"
             )
-    if result.status == "interrupted":
+    if status is Status.INTERRUPTED:
         raise typer.Exit(Exit.INTERRUPTED)
-    if strict and not result.status.solved:
+    if strict and not status.solved:
         raise typer.Exit(Exit.UNSOLVED)
 
 

@@ -8,7 +8,7 @@ large_files.py      edges, priors and beliefs in .npy and Parquet files and in a
 message_scale.py    quanta, and the update of a message as a table of whole numbers
 cpu_messages.py     messages in the memory of a CPU, with large_kernels.py
 gpu_messages.py     messages in the memory of a GPU, with large_gpu_kernels.py
-exchange.py         the processes that `torchrun` started
+exchange.py         the processes that `torchrun` started; large_cluster.py: the same on a Dask cluster
 checkpoints.py      checkpoints, from which a run continues
 rmat.py             random graphs with heavy-tailed degrees
 """

@@ -68,6 +68,14 @@ class LargeResult:
         with np.errstate(over="ignore"):
             return 1.0 / (1.0 + np.exp(-self.log_odds))
 
+    def facts(self) -> dict[str, Any]:
+        """Return what the command prints about the run, without the beliefs."""
+        return {
+            "status": str(self.status), "iterations": self.iterations,
+            "change": self.change if np.isfinite(self.change) else None,
+            "seconds": self.seconds, "edges": self.num_edges, "variables": len(self.log_odds),
+        }  # fmt: skip
+
     def save(self, path: PathLike) -> None:
         """Write the beliefs to a .npy file, or beliefs and log odds to a Parquet file."""
         write_beliefs(path, self.beliefs, self.log_odds)
