@@ -16,7 +16,7 @@ from equifactor.graph.reading.inputs import as_list
 from equifactor.networks.conditional_table import ConditionalTable
 from equifactor.networks.plates import repeated
 from equifactor.networks.separation import Separation, closure, open_path, path_text
-from equifactor.networks.stated_tables import graph_of_tables
+from equifactor.networks.stated_tables import graph_of_tables, tables_of_arrows
 from equifactor.questions.joint import part_of
 from equifactor.show import graph_display
 
@@ -39,11 +39,13 @@ class BayesianNetwork(FactorGraph):
             every factor is the distribution of one variable; or a network of pgmpy or pyAgrum. A table is a
             distribution for a variable without parents, and otherwise a pair (parents, rows). A row is a mapping from
             state to probability, under a key with the states of the parents; arrays [*parents, states] do as well,
-            and so do structured factors such as `NoisyOr`. Parents, states and tables are in any order.
+            and so do structured factors such as `NoisyOr`. Parents, states and tables are in any order. A table that
+            is None is uniform, for `ef.fit`; a list of pairs (parent, child) is a network of such tables.
         states: the states of variables whose tables do not name them, or the order of their states.
         name: the name of the network.
         plates: the members of groups, or their numbers, for tables of repeated variables. With
-            `plates={"student": ["anna", "ben"]}` the table of `grade[student]` is one for each of them.
+            `plates={"student": ["anna", "ben"]}` the table of `grade[student]` is one for each of them, and `ef.fit`
+            learns it as one.
 
     Examples:
         >>> from equifactor import BayesianNetwork, solve
@@ -68,21 +70,26 @@ class BayesianNetwork(FactorGraph):
         not d-separated: sprinkler <- rain is an open path
     """
 
-    __slots__ = ("_families", "child_lists", "parent_lists")
+    __slots__ = ("_families", "child_lists", "parent_lists", "tied")
 
     _families: Families
     parent_lists: list[list[int]]  # [V] the parents of each variable, in the order of its factor
     child_lists: list[list[int]]
+    tied: tuple[tuple[int, ...], ...]  # groups of factors that share one table, because they belong to a plate
 
     def __init__(
         self, source: Any, states: States | None = None, *, name: str | None = None, plates: Plates | None = None
     ) -> None:
+        tied = source.tied if isinstance(source, BayesianNetwork) else ()
+        if isinstance(source, (list, tuple)):
+            source = tables_of_arrows(source, states)
         if plates is not None:
             if not isinstance(source, Mapping):
                 raise ModelError("plates= goes with a mapping of tables.")
-            source, states = repeated(source, states, plates)
+            source, states, tied = repeated(source, states, plates)
         graph = _graph_of(source, states, name)
         self._set(graph.structure, graph.log_phi, graph.observed, name or graph.name)
+        object.__setattr__(self, "tied", tied)
         self._find_families()
 
     def _find_families(self) -> None:
@@ -103,7 +110,7 @@ class BayesianNetwork(FactorGraph):
         return FactorGraph.trusted(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BayesianNetwork, (self.graph,)
+        return _with_ties, (self.graph, self.tied)
 
     def __repr__(self) -> str:
         return f"BayesianNetwork({graph_display.one_line(self)})"
@@ -115,11 +122,11 @@ class BayesianNetwork(FactorGraph):
 
     def with_potentials(self, phi: Any, *, log: bool = False) -> BayesianNetwork:
         """Return the same network with other tables [T], whose rows are checked."""
-        return BayesianNetwork(super().with_potentials(phi, log=log))
+        return _with_ties(super().with_potentials(phi, log=log), self.tied)
 
     def renamed(self, name: str | None) -> BayesianNetwork:
         """Return the same network under another name."""
-        return BayesianNetwork(super().renamed(name))
+        return _with_ties(super().renamed(name), self.tied)
 
     # ---- parents and children ---------------------------------------------------------------------------
 
@@ -267,6 +274,12 @@ class BayesianNetwork(FactorGraph):
         return to_pyagrum(self, "bayesian")
 
 
+def _with_ties(graph: FactorGraph, tied: tuple[tuple[int, ...], ...]) -> BayesianNetwork:
+    network = BayesianNetwork(graph)
+    object.__setattr__(network, "tied", tied)
+    return network
+
+
 def _graph_of(source: FactorGraph | Tables | PathLike, states: States | None, name: str | None) -> FactorGraph:
     """Return the factor graph of anything that describes a network."""
     if isinstance(source, Mapping):
@@ -289,6 +302,6 @@ def _graph_of(source: FactorGraph | Tables | PathLike, states: States | None, na
 
         return from_pyagrum(source)
     raise ModelError(
-        "A BayesianNetwork takes a mapping of tables, the path of a model file, a FactorGraph, or a network of pgmpy "
-        f"or pyAgrum; found {brief(source)}."
+        "A BayesianNetwork takes a mapping of tables, pairs (parent, child), the path of a model file, a FactorGraph, "
+        f"or a network of pgmpy or pyAgrum; found {brief(source)}."
     )

@@ -13,6 +13,7 @@ import numpy as np
 from equifactor.base.errors import ModelError, brief
 from equifactor.base.options import did_you_mean
 from equifactor.graph.reading.inputs import as_list
+from equifactor.graph.structured_factor import StructuredFactor
 from equifactor.networks.stated_tables import parents_and_table
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ _MOST = 2**24  # The largest number of variables that a table may stand for. Cho
 _INDEXED = re.compile(r"(.+)\[([^\[\]]+)\]")  # such as `grade[student, course]`
 
 
-def repeated(tables: Tables, states: States | None, plates: Plates) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the tables and states of all members of the plates.
+def repeated(
+    tables: Tables, states: States | None, plates: Plates
+) -> tuple[dict[str, Any], dict[str, Any], tuple[tuple[int, ...], ...]]:
+    """Return the tables and states of all members of the plates, and the places of the tables that are one.
 
     Args:
         tables: as `BayesianNetwork` takes them. A name such as `grade[student, course]` stands for one variable for
@@ -37,7 +40,9 @@ def repeated(tables: Tables, states: States | None, plates: Plates) -> tuple[dic
         raise ModelError(f"plates= must be a mapping from plate to its members, found {brief(plates)}.")
     members = {name: _members(name, given) for name, given in plates.items()}
     found: dict[str, Any] = {}
+    tied: list[tuple[int, ...]] = []
     for name, stated in tables.items():
+        before = len(found)
         parents, table = parents_and_table(name, stated)
         own = _plates_of(name, members)
         for parent in parents:
@@ -52,12 +57,14 @@ def repeated(tables: Tables, states: States | None, plates: Plates) -> tuple[dic
         for member in _combinations(own, members):
             above = [_named(parent, members, member) for parent in parents]
             found[_named(name, members, member)] = (above, table) if above else table
+        if own and not isinstance(table, StructuredFactor):
+            tied.append(tuple(range(before, len(found))))
     named = {
         _named(name, members, member): given
         for name, given in (states or {}).items()
         for member in _combinations(_plates_of(name, members), members)
     }
-    return found, named
+    return found, named, tuple(group for group in tied if len(group) > 1)
 
 
 def _members(name: str, given: object) -> list[str]:

@@ -51,6 +51,22 @@ def graph_of_tables(tables: Tables, states: States | None, name: str | None) -> 
     return FactorGraph(own, factors, name=name)
 
 
+def tables_of_arrows(arrows: Sequence[Any], states: States | None) -> dict[str, Any]:
+    """Return a table without numbers for each variable of `states`, given pairs (parent, child)."""
+    if not isinstance(states, Mapping):
+        raise ModelError("A network of pairs (parent, child) needs states=, a mapping from variable to its states.")
+    parents: dict[str, list[str]] = {v: [] for v in states}
+    for arrow in arrows:
+        if not isinstance(arrow, (list, tuple)) or len(arrow) != 2:
+            raise ModelError(f"The arrows of a network are pairs (parent, child), found {brief(arrow)}.")
+        for end in arrow:
+            if end not in parents:
+                near = did_you_mean(str(end), parents)
+                raise ModelError(f"states= has no states of {end!r}; {near}it has those of {listed(parents)}.")
+        parents[arrow[1]].append(arrow[0])
+    return {v: (own, None) for v, own in parents.items()}
+
+
 def parents_and_table(variable: object, stated: object) -> tuple[list[str], Any]:
     """Return the parents and the table that a user gave for one variable."""
     if not isinstance(variable, str):
@@ -80,7 +96,7 @@ def check_parents(variable: str, parents: Sequence[str], known: Mapping[str, Any
 
 def stated_states(variable: str, parents: Sequence[str], table: Any) -> int | list[str]:
     """Return the states of a variable as its table names them, or their number if it does not name them."""
-    if isinstance(table, StructuredFactor):
+    if table is None or isinstance(table, StructuredFactor):
         raise ModelError(
             f"The table of {variable} does not name its states. Give states={{{variable!r}: ['no', 'yes']}}."
         )
@@ -108,6 +124,9 @@ def factor_of(
         scope.insert(table.child_slot, variable)
         return scope, table
     axes = [*parents, variable]
+    if table is None:
+        shape = [len(_names(states[v])) for v in axes]
+        return axes, np.full(shape, 1.0 / shape[-1])
     values = _read(variable, axes, table, states, {})
     wrong = wrong_row(values)
     if wrong is not None:
@@ -128,9 +147,11 @@ def _read(
     if not isinstance(table, Mapping):
         numbers = _numbers(variable, table, known)
         if numbers.shape != shape:
+            turned = len(axes) > 1 and numbers.shape == (shape[-1], numbers.size // shape[-1])
             raise ModelError(
                 f"The table of {variable}{_where(known)} needs the shape {shape} ({', '.join(axes)}), found "
                 f"{numbers.shape}."
+                + (" If its columns are distributions, as in pgmpy, turn it: np.array(table).T." if turned else "")
             )
         return numbers
     values = np.full(shape, np.nan)

@@ -43,6 +43,12 @@ class FittedSequences:
         """The logarithm of the probability of all observations under the fitted network."""
         return self.log_likelihoods[-1]
 
+    def __str__(self) -> str:
+        rounds = len(self.log_likelihoods) - 1
+        how = "converged" if self.converged else "not converged"
+        text = f"{how} after {rounds} round{'s' * (rounds != 1)}, ln p {self.log_likelihoods[0]:.6g} -> {self.log_likelihood:.6g}"
+        return f"{text}. {self.message}" if self.message else text
+
 
 def fitted_sequences(
     network: DynamicNetwork, observations: Any, iterations: int, tolerance: float, pseudo_count: float

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from equifactor.networks.stated_tables import States, Tables
     from equifactor.sequences.dynamic_fit import FittedSequences
 
-_BEFORE = "[t-1]"
+_BEFORE, _NOW = "[t-1]", "[t]"
 _MOST_STATES = 2.0**24  # Joint states of a slice: 128 MiB a message. Chosen by hand.
 _BATCH_STATES = 2.0**16  # Joint states of all sequences that are computed side by side. Chosen by hand.
 
@@ -38,7 +38,7 @@ class DynamicNetwork:
     Args:
         first: the tables of the first slice, or anything else that makes a `BayesianNetwork`.
         then: the tables of all later slices, for the variables whose tables differ from those of the first slice. A
-            parent written `rain[t-1]` is the variable of the slice before.
+            parent written `rain[t-1]` is the variable of the slice before; `rain[t]` is the same as `rain`.
         states: the states of variables whose tables do not name them, or the order of their states.
 
     Examples:
@@ -65,6 +65,7 @@ class DynamicNetwork:
             raise ModelError(f"then= must be a mapping from variable to its table, found {brief(then)}.")
         self.names: tuple[str, ...] = self.first.variable_names
         self.states = {n: tuple(self.first.structure.states_of(i)) for i, n in enumerate(self.names)}
+        then = dict(_of_slice(name, stated) for name, stated in then.items())
         self.transition = self._two_slices(then)
         self.shared = tuple(n for n in self.names if n not in then)  # variables with one table for all slices
         self._families = self._read_families()
@@ -289,6 +290,11 @@ class DynamicNetwork:
     def _solves(self, model: SliceModel, solver: Any, options: dict[str, Any]) -> bool:
         """Return whether a solver answers instead of exact sums over slices."""
         if solver is None and model.num_states <= _MOST_STATES:
+            if "do" in options:
+                raise OptionError(
+                    "An action has one slice. Ask the unrolled network: ef.solve(network.unroll(length), do={'rain[2]': "
+                    "'yes'}, evidence=..)."
+                )
             if options:
                 raise OptionError(f"{next(iter(options))}= is an option of a solver. Give solver= as well.")
             return False
@@ -331,3 +337,9 @@ class DynamicNetwork:
                 status = Status.ZERO_PROBABILITY if log_z == -np.inf else Status.EXACT
                 found[n] = Trajectory(kept, self.states, log_z, begin[n], status)
         return found
+
+
+def _of_slice(name: Any, stated: Any) -> tuple[Any, Any]:
+    """Return a variable and its table, as a user gave them, with `rain` for `rain[t]`."""
+    parents, table = parents_and_table(name, stated)
+    return name.removesuffix(_NOW), ([p.removesuffix(_NOW) for p in parents], table) if parents else stated

@@ -74,9 +74,14 @@ class Trajectory:
         rows = [["slice", *(title for title, _ in columns)]]
         for t in range(min(len(self), _SHOWN_SLICES)):
             rows.append([str(self.first + t), *(shown(float(v[t])) for _, v in columns)])
-        text = aligned(rows, right=range(len(rows[0])), rule=True)
-        more = len(self) - _SHOWN_SLICES
-        return text if more <= 0 else f"{text}\n.. and {more:,} more"
+        return _with_rest(rows, len(self))
+
+
+def _with_rest(rows: list[list[str]], slices: int) -> str:
+    """Return a table of the first slices, and the number of the others."""
+    text = aligned(rows, right=range(len(rows[0])), rule=True)
+    more = slices - _SHOWN_SLICES
+    return text if more <= 0 else f"{text}\n.. and {more:,} more"
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +105,12 @@ class StateSequence:
         if variable not in self.states:
             raise ModelError(f"The network has no variable {variable!r}; its variables are {', '.join(self.states)}.")
         return self.states[variable]
+
+    def __str__(self) -> str:
+        if self.status is Status.ZERO_PROBABILITY:
+            return "The observations are impossible."
+        rows = zip(*(own[:_SHOWN_SLICES] for own in self.states.values()), strict=True)
+        return _with_rest([["slice", *self.states], *([str(t), *map(str, x)] for t, x in enumerate(rows))], len(self))
 
     def to_frame(self) -> DataFrame:
         """Return a pandas data frame with a row for each slice and a column for each variable."""

@@ -119,11 +119,44 @@ def test_random_separations_equal_networkx() -> None:
         ({"a": {"x": 0.5, "y": "much"}}, "must hold numbers, found 'much'"),
         ({"a": [0.5, 0.5], "b": ("a", [0.5, 0.5])}, "needs the shape (2, 2) (a, b), found (2,)"),
         ({"a": ("b", NoisyOr(0.1, [0.5])), "b": [0.5, 0.5]}, "Give states={'a': ['no', 'yes']}"),
+        ({"a": None}, "Give states={'a': ['no', 'yes']}"),
+        ({"a": [0.5, 0.5], "b": ("a", {0: [0.1, 0.2, 0.7], 1: [0.1, 0.9]})}, "needs the shape (3,) (b), found (2,)"),
     ],
 )
 def test_what_is_wrong_is_named(tables: dict, words: str) -> None:
     with pytest.raises(ModelError, match=re.escape(words)):
         BayesianNetwork(tables)
+
+
+def test_a_table_of_pgmpy_gets_advice() -> None:
+    with pytest.raises(ModelError, match=re.escape("as in pgmpy, turn it: np.array(table).T.")):
+        BayesianNetwork({"a": [0.5, 0.5], "b": ("a", [[0.1, 0.2], [0.4, 0.4], [0.5, 0.4]])}, {"b": 3})
+
+
+def test_arrows_without_numbers_are_fitted() -> None:
+    states = {"rain": ["no", "yes"], "grass": ["dry", "wet"], "wind": 3}
+    network = BayesianNetwork([("rain", "grass"), ["wind", "grass"]], states)
+    assert network.parents("grass") == ("rain", "wind")
+    np.testing.assert_array_equal(network.cpt("grass").values, np.full((2, 3, 2), 0.5))
+    same = BayesianNetwork({"rain": None, "grass": (["rain", "wind"], None), "wind": [1 / 3, 1 / 3, 1 / 3]}, states)
+    np.testing.assert_allclose(same.log_phi, network.log_phi, atol=1e-15)
+    rows = [{"rain": "yes", "grass": "wet", "wind": 0}] * 3 + [{"rain": "yes", "grass": "dry", "wind": 0}]
+    fitted = ef.fit(network, rows, prior=0).graph
+    np.testing.assert_allclose(fitted.cpt("grass").values[1, 0], [0.25, 0.75])
+
+
+@pytest.mark.parametrize(
+    ("arrows", "states", "words"),
+    [
+        ([("a", "b")], None, "needs states="),
+        ([("a", "c")], {"a": 2, "b": 2}, "no states of 'c'"),
+        (["ab"], {"a": 2, "b": 2}, "pairs (parent, child), found 'ab'"),
+        ([("a", "b"), ("b", "a")], {"a": 2, "b": 2}, "directed cycle: a -> b -> a"),
+    ],
+)
+def test_arrows_that_do_not_fit_are_refused(arrows: list, states: dict | None, words: str) -> None:
+    with pytest.raises(ModelError, match=re.escape(words)):
+        BayesianNetwork(arrows, states)
 
 
 def test_a_graph_that_is_not_a_network_is_refused() -> None:
@@ -138,7 +171,7 @@ def test_a_graph_that_is_not_a_network_is_refused() -> None:
         BayesianNetwork(FactorGraph([2, 2], [([0, 1], [1] * 4)]))
     with pytest.raises(ModelError, match="without evidence"):
         BayesianNetwork(BayesianNetwork({"a": [0.5, 0.5]}).condition({"a": 1}))
-    with pytest.raises(ModelError, match="takes a mapping of tables, the path"):
+    with pytest.raises(ModelError, match="takes a mapping of tables, pairs"):
         BayesianNetwork(3)
 
 

@@ -1,7 +1,7 @@
 """Questions on which other packages are reported to fail, each against enumeration or the network written out.
 
-pgmpy 1491, 2454 and 3543 are about actions; pgmpy 1417, 1585, 1638, 1679, 1856 and 1944, and bnlearn 100, are about
-networks in time.
+Each test names its reports: pgmpy 1491, 2454 and 3543 are about actions, pgmpy 1417, 1585, 1638, 1679, 1856, 1944 and
+1968, and bnlearn 100, about time, that memory or time run out, or that the answer names no states.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import equifactor as ef
 
 
 def test_an_action_leaves_causes_as_they_are() -> None:
+    """pgmpy 1491: p(A | do(C)) raised an error, because A is a parent of C."""
     network = ef.BayesianNetwork(
         {
             "A": {"yes": 0.123, "no": 0.877},
@@ -25,6 +26,7 @@ def test_an_action_leaves_causes_as_they_are() -> None:
 
 
 def test_evidence_beside_an_action_counts() -> None:
+    """pgmpy 3543, first part: evidence outside of the adjustment set was left out."""
     sprinkler = ef.BayesianNetwork(
         {
             "C": [0.5, 0.5],
@@ -39,6 +41,7 @@ def test_evidence_beside_an_action_counts() -> None:
 
 
 def test_actions_on_a_cause_and_on_its_effect_hold_together() -> None:
+    """pgmpy 3543, second part: an action on a parent of another action was summed over."""
     network = ef.BayesianNetwork(
         {
             "A": [0.6, 0.4],
@@ -50,6 +53,7 @@ def test_actions_on_a_cause_and_on_its_effect_hold_together() -> None:
 
 
 def test_a_variable_above_the_action_has_a_posterior() -> None:
+    """pgmpy 2454: p(Q | do(D), A) was refused where Q is a parent of D."""
     network = ef.BayesianNetwork(
         {
             "Q": [0.3, 0.7],
@@ -63,6 +67,7 @@ def test_a_variable_above_the_action_has_a_posterior() -> None:
 
 
 def test_prediction_of_two_linked_chains_equals_the_network_written_out() -> None:
+    """pgmpy 1638: a query of slice 1 given slice 0 differed from the same network written out."""
     two = ef.DynamicNetwork(
         {"A": [0.5, 0.5], "B": ("A", [[0.8, 0.2], [0.3, 0.7]])},
         {
@@ -85,6 +90,7 @@ def test_prediction_of_two_linked_chains_equals_the_network_written_out() -> Non
 
 
 def test_a_hidden_chain_alone_goes_on_for_many_slices() -> None:
+    """pgmpy 1585 and 1417: a chain without children, and more than two slices, raised errors."""
     chain = ef.DynamicNetwork({"Z": [0.5, 0.5]}, {"Z": ("Z[t-1]", [[0.7, 0.3], [0.8, 0.2]])})
     found = chain.smooth(500)["Z"]
     p = np.array([0.5, 0.5])
@@ -94,6 +100,7 @@ def test_a_hidden_chain_alone_goes_on_for_many_slices() -> None:
 
 
 def test_a_fitted_network_in_time_answers() -> None:
+    """bnlearn 100: build, fit and ask a network in time in a few lines."""
     rng = np.random.default_rng(0)
     start = ef.DynamicNetwork(
         {"A": [0.5, 0.5], "B": ("A", np.full((2, 2), 0.5)), "C": ("A", np.full((2, 2), 0.5))},
@@ -103,3 +110,35 @@ def test_a_fitted_network_in_time_answers() -> None:
     fitted = start.fit(data).network
     assert fitted.first.cpt("A").values[0] == pytest.approx(np.mean([d[0, 0] == 0 for d in data]))
     assert fitted.filter({"B": [1, 0]})["C"].sum() == pytest.approx(2.0)
+
+
+def test_a_long_sequence_of_many_variables_is_answered() -> None:
+    """pgmpy 1679, 1856 and 1944: inference took very long, or asked for memory that no machine has.
+
+    Unrolled, this network has 36,000 variables. Its answer follows from one matrix for each of its chains.
+    """
+    rows = np.array([[0.9, 0.1], [0.3, 0.7]])
+    names = [f"x{k}" for k in range(6)]
+    network = ef.DynamicNetwork(
+        {v: [0.5, 0.5] for v in names} | {f"y{v}": (v, [[0.8, 0.2], [0.4, 0.6]]) for v in names},
+        {v: (f"{v}[t-1]", rows) for v in names},
+    )
+    seen = {f"y{v}": np.arange(3000) % (k + 2) == 0 for k, v in enumerate(names)}
+    found = network.filter({v: x.astype(int) for v, x in seen.items()})
+    for v in names:
+        p = np.array([0.5, 0.5])
+        for t, y in enumerate(seen[f"y{v}"].astype(int)):
+            p = (p @ rows if t else p) * np.array([[0.8, 0.2], [0.4, 0.6]])[:, y]
+            p /= p.sum()
+        np.testing.assert_allclose(found[v][-1], p, atol=1e-12)
+
+
+def test_states_keep_their_names_in_time() -> None:
+    """pgmpy 1968: after a fit to text, answers numbered the states."""
+    start = ef.DynamicNetwork(
+        {"A": None, "B": ("A", None)}, {"A": ("A[t-1]", None)}, states={"A": ["s1", "s2"], "B": ["u", "v"]}
+    )
+    data = [{"A": ["s1", "s2", "s2"], "B": ["u", "v", "v"]}, {"A": ["s1", "s1", "s2"], "B": ["u", "u", "u"]}]
+    fitted = start.fit(data).network
+    assert fitted.smooth({"B": ["u", "v"]})["A", 1] == {"s1": 0.0, "s2": 1.0}
+    assert fitted.decode({"B": ["u", "v"]})["A"] == ["s1", "s2"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 
 import equifactor as ef
@@ -49,3 +51,20 @@ def test_plates_that_do_not_fit_are_refused(plates: Any, tables: Any, message: s
 def test_plates_need_tables() -> None:
     with pytest.raises(ef.ModelError, match="mapping of tables"):
         ef.BayesianNetwork(ef.BayesianNetwork({"a": [0.5, 0.5]}), plates={"x": 2})
+
+
+def test_the_tables_of_a_plate_are_fitted_as_one() -> None:
+    states = {"clever[student]": ["no", "yes"], "grade[student]": 3}
+    tables = {"clever[student]": None, "grade[student]": ("clever[student]", None)}
+    network = pickle.loads(pickle.dumps(ef.BayesianNetwork(tables, states, plates={"student": 2})))
+    rows = [{"clever[0]": 0, "clever[1]": 1, "grade[0]": 0, "grade[1]": 2}] * 3
+    rows += [{"clever[0]": 0, "clever[1]": 0, "grade[0]": 1, "grade[1]": 1}]
+    fitted = ef.fit(network, rows, prior=0).graph
+    for member in (0, 1):
+        np.testing.assert_allclose(fitted.cpt(f"clever[{member}]").values, [5 / 8, 3 / 8])
+        np.testing.assert_allclose(fitted.cpt(f"grade[{member}]").values, [[0.6, 0.4, 0.0], [0.0, 0.0, 1.0]])
+    assert fitted.tied == network.tied
+    apart = ef.fit(network, rows, prior=0, tied=[]).graph
+    np.testing.assert_allclose(apart.cpt("clever[1]").values, [1 / 4, 3 / 4])
+    half = ef.fit(network, rows, prior=0, fixed=[0, 1]).graph  # the factors of `clever`
+    np.testing.assert_allclose(half.cpt("clever[1]").values, [0.5, 0.5])

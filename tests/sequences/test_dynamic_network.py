@@ -236,6 +236,20 @@ def test_all_forms_of_weights_agree() -> None:
     assert WEATHER.decode({"umbrella": [[0.0, 0.0]]}).status is ef.Status.ZERO_PROBABILITY
 
 
+def test_names_may_end_in_the_present_slice_and_answers_print_themselves() -> None:
+    umbrella = WEATHER.first.cpt("umbrella").values
+    same = ef.DynamicNetwork(
+        WEATHER.first,
+        {"rain[t]": ("rain[t-1]", WEATHER.transition.cpt("rain").values), "umbrella[t]": ("rain[t]", umbrella)},
+    )
+    seen = {"umbrella": ["yes", "no"]}
+    np.testing.assert_array_equal(same.smooth(seen)["rain"], WEATHER.smooth(seen)["rain"])
+    assert str(same.decode(seen)).splitlines()[-1].split() == ["1", "no", "no"]
+    assert str(WEATHER.fit(WEATHER.sample(9)[0])).startswith("converged after 1 round, ln p ")
+    with pytest.raises(ef.OptionError, match="Ask the unrolled network"):
+        WEATHER.filter(seen, do={"rain": "yes"})
+
+
 def test_predictions_follow_the_observations() -> None:
     seen = {"umbrella": ["yes", "yes"]}
     ahead = WEATHER.predict(seen, 3)

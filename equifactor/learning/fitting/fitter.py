@@ -43,7 +43,7 @@ def fit(
     *,
     hidden: Iterable[Variable] | None = None,
     validation: object = None,
-    tied: Iterable[Iterable[int]] = (),
+    tied: Iterable[Iterable[int]] | None = None,
     fixed: Iterable[int] = (),
     seed: int = 0,
     time_limit: float | None = None,
@@ -67,7 +67,7 @@ def fit(
         validation: a share of the rows (0.1) to hold out, or separate data. The result reports their likelihood, or
             for max-margin the share of wrong labels. All iterative methods but max-margin stop when the likelihood no
             longer rises.
-        tied: groups of factors, by number, that share one table.
+        tied: groups of factors, by number, that share one table. By default those that a plate of a network repeats.
         fixed: factors, by number, that are not learned.
         seed: the seed of random starts and of the split.
         time_limit: in seconds. At the limit, or on Ctrl-C, the best model so far is returned with a status.
@@ -172,6 +172,8 @@ def _ties(graph: FactorGraph, tied: object, fixed: frozenset[int]) -> tuple[tupl
     groups: list[tuple[int, ...]] = []
     seen: set[int] = set()
     s = graph.structure
+    if tied is None:
+        tied = [group for group in getattr(graph, "tied", ()) if not {*group} <= fixed]
     for group in _listed(tied, "tied"):
         own = tuple(factor_number(a, graph.num_factors) for a in _listed(group, "a group of tied factors"))
         for a in own:
