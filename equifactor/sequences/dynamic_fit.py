@@ -46,7 +46,8 @@ class FittedSequences:
     def __str__(self) -> str:
         rounds = len(self.log_likelihoods) - 1
         how = "converged" if self.converged else "not converged"
-        text = f"{how} after {rounds} round{'s' * (rounds != 1)}, ln p {self.log_likelihoods[0]:.6g} -> {self.log_likelihood:.6g}"
+        gain = f"ln p {self.log_likelihoods[0]:.6g} -> {self.log_likelihood:.6g}"
+        text = f"{how} after {rounds} round{'s' * (rounds != 1)}, {gain}"
         return f"{text}. {self.message}" if self.message else text
 
 

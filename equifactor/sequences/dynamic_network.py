@@ -292,8 +292,8 @@ class DynamicNetwork:
         if solver is None and model.num_states <= _MOST_STATES:
             if "do" in options:
                 raise OptionError(
-                    "An action has one slice. Ask the unrolled network: ef.solve(network.unroll(length), do={'rain[2]': "
-                    "'yes'}, evidence=..)."
+                    "An action happens in one slice. Ask the unrolled network: ef.solve(network.unroll(length), "
+                    "do={'rain[2]': 'yes'}, evidence=..)."
                 )
             if options:
                 raise OptionError(f"{next(iter(options))}= is an option of a solver. Give solver= as well.")
