@@ -219,6 +219,8 @@ def _predict(
         new = result.flips if kind == "flips" else result.corrections
         assert new is not None
         _write(path, np.concatenate((old[kind], new[:reached].astype(bool))), kinds[kind])
+    if done and done == len(found):
+        return say(f"{shots}: all {done} shots were decoded by an earlier run")
     say(f"{shots}: decoded {result}" + (f" after {done} shots of an earlier run" if done else ""))
     _end(result, reached)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import BoolArray, IntArray
 
+_MOST = 2**34  # Bytes for the detectors of the shots of one run. Chosen by hand.
 _TIME = 2  # The place of the time among the coordinates of detectors that Stim generates: x, y, t.
 
 
@@ -115,17 +116,17 @@ class WindowDecoder:
 
     def decode(self, shots: ArrayLike) -> BoolArray:
         """Return the flips [N, L] of the observables for shots [N, D] of all detectors."""
-        run = self.begin(len(read_array("shots", shots)))
         array = read_array("shots", shots)
         if array.ndim != 2 or array.shape[1] != self.model.num_detectors:
             raise ModelError(f"shots must have the shape [N, {self.model.num_detectors}], found {list(array.shape)}.")
+        run = self.begin(len(array))
         for layer in range(self.num_layers):
             run.push(array[:, self.layers == layer])
         return run.flips
 
     def begin(self, count: int) -> WindowRun:
         """Return a run that takes the layers of `count` shots one after the other."""
-        return WindowRun(self, whole("count", count, 0))
+        return WindowRun(self, whole("count", count, 0, _MOST // max(1, self.model.num_detectors)))
 
 
 class WindowRun:
@@ -156,6 +157,8 @@ class WindowRun:
         array = read_array("detectors", detectors)
         if array.shape != wanted:
             raise ModelError(f"Layer {self.layer} must have the shape {list(wanted)}, found {list(array.shape)}.")
+        if array.dtype != bool and not ((array == 0) | (array == 1)).all():
+            raise ModelError(f"Layer {self.layer} holds numbers other than 0 and 1.")
         # A committed error may reach into this layer: its flips are waiting.
         self._held[self.layer] = array.astype(bool) ^ self._held.get(self.layer, np.zeros(wanted, bool))
         self.layer += 1

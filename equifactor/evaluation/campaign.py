@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ClusterError, OptionError, brief
 from equifactor.base.run_context import check_run
-from equifactor.base.status import Task
+from equifactor.base.status import Status, Task
 from equifactor.data import Instance, collection
 from equifactor.evaluation.jobs import MEMORY, Job, make_jobs
 from equifactor.evaluation.measures import score
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 REFERENCE_LIMIT = 600.0  # Seconds per instance for the solver that computes reference answers. Chosen by hand.
 Known = Callable[[Instance, Task], Reference]
 
+_ENDINGS = frozenset(str(status) for status in Status)  # Other statuses of a row are errors and crashes.
 log = logging.getLogger("equifactor")
 
 
@@ -194,7 +195,8 @@ def _finish(
             store.add(key, {**_identity(job), **measured})
             done += count[key]
             if progress is not None:
-                progress(done, len(jobs), f"{job.instance.key} {job.solver}: {measured['status']}")
+                why = "" if measured["status"] in _ENDINGS else f": {measured['message']}"  # of an error or a crash
+                progress(done, len(jobs), f"{job.instance.key} {job.solver}: {measured['status']}{why}")
     if failed:
         raise ClusterError(f"{len(failed)} of {len(todo)} runs failed; the rows of the others are saved. {failed[0]}")
     return keys

@@ -191,6 +191,8 @@ def test_a_file_that_was_stopped_is_resumed(command, code: str, tmp_path: Path) 
     assert "2 of 2 shots" in ran.err
     assert "after 2 shots" in ran.err
     assert (tmp_path / "flips.01").read_text() == "1\n0\n0\n1\n"
+    whole = command("decode", code, "shots.01", "-o", "flips.01", "--resume")
+    assert whole.err == "equifactor: shots.01: all 4 shots were decoded by an earlier run\n"
     (tmp_path / "flips.01").write_text("1\n" * 5)
     assert "cannot be continued" in command("decode", code, "shots.01", "-o", "flips.01", "--resume").err
 

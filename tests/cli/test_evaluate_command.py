@@ -55,6 +55,10 @@ def test_marginal_map_with_queries_and_a_board(command, models: Path) -> None:
     (row,) = json.loads(Path("out/results.json").read_text())["rows"]
     assert (row["instance"], row["score"], row["proven"]) == ("g0", 100.0, True)
     assert row["log_score"] == pytest.approx(row["claimed_log_score"])
+    (models / "reference.csv").unlink()
+    (models / "g1.uai.query").write_text("2 0 99\n")
+    broken = command("evaluate", "models", "--task", "MMAP", "--solver", "brute", "-o", "new")
+    assert "models/g1 brute: error: The model has no variable 99" in broken.err
     (models / "reference.csv").write_text("problem,best_log10\ng0,x\n")
     assert "reference.csv: expected columns" in command("evaluate", "models", "--task", "MMAP").err
 

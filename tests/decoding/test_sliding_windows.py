@@ -72,6 +72,12 @@ def test_wrong_windows_are_refused() -> None:
         WindowDecoder(model, layers, window=2, commit=1).decode([[0, 1]])
     with pytest.raises(ModelError, match="Layer 0 must have the shape"):
         WindowDecoder(model, layers, window=2, commit=1).begin(2).push([[0, 0, 0, 0]])
+    with pytest.raises(ModelError, match="Layer 0 holds numbers other than 0 and 1"):
+        WindowDecoder(model, layers, window=2, commit=1).decode([[np.nan] * 24])
+    with pytest.raises(ModelError, match=r"shots must have the shape \[N, 24\]"):
+        WindowDecoder(model, layers, window=2, commit=1).decode(5)
+    with pytest.raises(OptionError, match="count must be at most"):
+        WindowDecoder(model, layers, window=2, commit=1).begin(10**12)
 
 
 def test_times_of_a_circuit_are_layers() -> None:
