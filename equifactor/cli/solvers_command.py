@@ -35,8 +35,8 @@ def solvers(
 
     Symmetries are the relabellings that the answers follow: of variables and factors (global), of the order of
     each factor's variables (local variable), and of the states of each variable (variable assignment). NAME may also be
-    a method of `equifactor decode`: relay, pooled, search, learned-memory, memory, min-sum, sum-product, bp-osd or
-    optimal. Or it is a method of `equifactor fit`: counts, em, likelihood, pseudo-likelihood or max-margin.
+    a method of `equifactor decode`: relay, pooled, search, class, learned-memory, memory, min-sum, sum-product,
+    bp-osd or optimal. Or it is a method of `equifactor fit`: counts, em, likelihood, pseudo-likelihood or max-margin.
     """
     from equifactor.solvers.learned.listed_solvers import LISTED, NATIVE
     from equifactor.solving.registry import solver_class, solver_names

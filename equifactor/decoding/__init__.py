@@ -29,6 +29,7 @@ ordered_statistics.py              decodes shots on which belief propagation fai
 error_sampling.py, shot_files.py   shots drawn at random, and shots in files
 learned_memory.py                  the network of learned-memory, with memory_kernels.py; memory_training.py trains it
 error_search.py                    lighter errors by a beam search, with error_search_kernels.py
+class_sums.py                      the likeliest observables by exact sums, with class_sum_kernels.py
 optimal_engine.py                  errors that are proven to be the most likely ones, by MAP solvers
 bicycle.py, surface.py             quantum codes for experiments
 codewords.py                       words of classical codes over noisy channels

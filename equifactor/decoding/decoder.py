@@ -22,7 +22,14 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.lane_crew import FEWEST_SHOTS, LaneCrew
 from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.decoding.linked_parts import linked
-from equifactor.decoding.methods import DecodingMethod, OptimalDecoding, PooledDecoding, SearchDecoding, decoding_method
+from equifactor.decoding.methods import (
+    ClassDecoding,
+    DecodingMethod,
+    OptimalDecoding,
+    PooledDecoding,
+    SearchDecoding,
+    decoding_method,
+)
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_priors import shot_ratios, weigh_certain
 from equifactor.decoding.shot_store import ShotStore, shot_source
@@ -67,8 +74,9 @@ class Decoder:
         priors: [E] probabilities of the errors, or one probability for all. A model, a circuit or a .dem file states
             its own, so that the method may take this place: `Decoder(model, "relay")`.
         observables: [L, E] matrix of zeros and ones, or None if only corrections are of interest.
-        method: `relay`, `pooled`, `search`, `learned-memory`, `memory`, `min-sum`, `sum-product`, `bp-osd` or
-            `optimal`, alone or with settings, as in `relay(solutions=3)`. The default is `pooled`; on a GPU, `relay`.
+        method: `relay`, `pooled`, `search`, `class`, `learned-memory`, `memory`, `min-sum`, `sum-product`,
+            `bp-osd` or `optimal`, alone or with settings, as in `relay(solutions=3)`. The default is
+            `pooled`, or `relay` on a GPU.
         basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. `decoder.model.kept_detectors`
             are their numbers. Shots may hold all detectors of the circuit, or only these in ascending order.
         device: `cpu`, or `cuda` for an NVIDIA GPU.
@@ -149,7 +157,7 @@ class Decoder:
 
     @property
     def _has_gap(self) -> bool:
-        return isinstance(self.method, PooledDecoding)
+        return isinstance(self.method, (PooledDecoding, ClassDecoding))
 
     def __repr__(self) -> str:
         return f"Decoder({self.model!r}, {self.method})"
@@ -184,6 +192,8 @@ class Decoder:
             threads: of the CPU, which give the same answers as one; default all cores.
             progress: True for a bar on the terminal, or a function of (done, total, note).
         """
+        if corrections and isinstance(self.method, ClassDecoding):
+            raise OptionError("The method class finds flips, not errors. Use the method search for corrections.")
         source, count = shot_source(shots, self.model, packed)
         ratios = shot_ratios(self.problem, count, priors, erasures)
         store = ShotStore(self.problem, source, count, corrections or ratios is not None, has_gap=self._has_gap)
@@ -308,7 +318,7 @@ def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> 
 
         return OptimalEngine(problem, method)
     if str(device) != "cpu":
-        if isinstance(method, PooledDecoding):
+        if isinstance(method, (PooledDecoding, ClassDecoding)):
             raise OptionError(f"The method {method.name} runs on the CPU only. Use device='cpu', or method='relay'.")
         from equifactor.decoding.gpu_engine import GpuEngine
 
@@ -317,6 +327,10 @@ def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> 
         from equifactor.decoding.error_search import SearchEngine
 
         return SearchEngine(problem, method)
+    if isinstance(method, ClassDecoding):
+        from equifactor.decoding.class_sums import ClassEngine
+
+        return ClassEngine(problem, method)
     from equifactor.decoding import plain_lanes
 
     if plain_lanes.applies_to(method) and plain_seconds_left("decoding") > 0.0:

@@ -33,7 +33,8 @@ class DecodingResult:
         iterations: [N] the number of iterations of belief propagation, over all legs.
         weight: [N] the sum of ln (1-p)/p over the merged errors found; a smaller sum is more likely. Errors that flip
             the same detectors and observables are merged, and p is the probability that an odd number of them happens.
-            Merged errors that are certain, or flip no detector, do not count.
+            Merged errors that are certain, or flip no detector, do not count. The method `class` states the weight of
+            the sum over all errors.
         corrections: [N, E] the errors found, or None if they were not asked for. They are the likeliest set of errors
             that makes up the merged errors found.
         decoded: [N] False for shots that had not begun at Ctrl-C or the time limit, which are the last shots, and for
@@ -48,7 +49,8 @@ class DecodingResult:
         gap: [N] the difference between the weight of the lightest errors found that flip other observables and the
             weight of the errors found: the log ratio of their probabilities. It is less if few legs met the syndrome,
             infinite if no such errors were found, and 0 if the errors found do not explain the shot. `search` compares
-            the sums over all errors found that flip the same observables. None if the method does not state it.
+            the sums over all errors found that flip the same observables, and `class` the sums over all errors. None if
+            the method does not state it.
     """
 
     flips: BoolArray

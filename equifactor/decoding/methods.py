@@ -148,6 +148,14 @@ class SearchDecoding(PooledDecoding):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClassDecoding(DecodingMethod):
+    """The likeliest flips of the observables: exact sums over all sets of errors, for small codes. Only `width` counts."""
+
+    name = "class"
+    width: int = option(20, "largest number of observables and checks whose flips a table holds", low=1, high=28)
+
+
+@dataclass(frozen=True, kw_only=True)
 class LearnedMemoryDecoding(DecodingMethod):
     """Min-sum in which a trained network chooses the memory of every bit, again at the beginning of each leg."""
 
@@ -214,6 +222,7 @@ METHODS: dict[str, type[DecodingMethod]] = {
         RelayDecoding,
         PooledDecoding,
         SearchDecoding,
+        ClassDecoding,
         LearnedMemoryDecoding,
         BpOsdDecoding,
         OptimalDecoding,
