@@ -149,7 +149,7 @@ class SearchDecoding(PooledDecoding):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassDecoding(DecodingMethod):
-    """The likeliest flips of the observables: exact sums over all sets of errors, for small codes. Only `width` counts."""
+    """The likeliest flips of observables: exact sums over all sets of errors. Only the setting `width` counts."""
 
     name = "class"
     width: int = option(20, "largest number of observables and checks whose flips a table holds", low=1, high=28)
