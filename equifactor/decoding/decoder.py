@@ -19,6 +19,7 @@ from equifactor.decoding.code_sources import is_source, read_source
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
+from equifactor.decoding.error_search import SearchEngine
 from equifactor.decoding.lane_crew import FEWEST_SHOTS, LaneCrew
 from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.decoding.linked_parts import linked
@@ -274,7 +275,10 @@ def answered(
     """
     check_run(time_limit, 0, progress)
     clock, crew = Clock(time_limit), min(num_threads(threads), store.count // FEWEST_SHOTS)
-    engine = LaneCrew(engine, crew) if crew > 1 and isinstance(engine, LaneEngine) else engine
+    if crew > 1 and isinstance(engine, LaneEngine):
+        engine = LaneCrew(engine, crew)
+    elif crew > 1 and isinstance(engine, SearchEngine):
+        engine = engine.with_threads(crew)
     with bar(progress, "decoding") as report, clock.govern():
         engine.prepare(store)
         begin = Clock.now()
@@ -324,8 +328,6 @@ def engine_of(device: str, problem: DecodingProblem, method: DecodingMethod) -> 
 
         return GpuEngine(problem, method, device)
     if isinstance(method, SearchDecoding):
-        from equifactor.decoding.error_search import SearchEngine
-
         return SearchEngine(problem, method)
     if isinstance(method, ClassDecoding):
         from equifactor.decoding.class_sums import ClassEngine

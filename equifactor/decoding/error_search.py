@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.cores import Crew
+from equifactor.decoding.lane_crew import LaneCrew
 from equifactor.decoding.lane_engine import LaneEngine
 from equifactor.decoding.problem import DecodingProblem, transposed
 from equifactor.decoding.shot_store import CHUNK
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.methods import SearchDecoding
     from equifactor.decoding.shot_store import ShotStore
 
-_AT_ONCE = 16  # The number of shots that are searched between two looks at the clock. Chosen by hand.
+_AT_ONCE = 8  # The number of shots that a thread searches between two looks at the clock. Chosen by hand.
 _LARGEST = 1e6  # Infinite gaps count as this one, so that a larger `doubt` means all shots. A convention.
 _SEEN = 4096  # The number of sets that meet the syndrome of a shot and are told apart. Chosen by hand.
 
@@ -35,46 +38,61 @@ class SearchEngine:
     """
 
     def __init__(self, problem: DecodingProblem, method: SearchDecoding) -> None:
-        self.first, self.method = LaneEngine(problem, method), method
+        self.first: LaneEngine | LaneCrew = LaneEngine(problem, method)
+        self.method = method
         self.problem = DecodingProblem.of(problem.model) if problem.num_links else problem
-        self.flip_keys = self.problem.flip_keys()
-        self.arrays: tuple[SearchedCode, ErrorBeam] | None = None
+        self.code: SearchedCode | None = None
+        self.beams: list[ErrorBeam | None] = [None]  # one for each thread
 
-    def _arrays(self) -> tuple[SearchedCode, ErrorBeam]:
-        """Return the code and the states, which are made on the first call."""
-        if self.arrays is None:
-            from equifactor.decoding.error_search_kernels import LEVELS, ErrorBeam, SearchedCode
+    def with_threads(self, threads: int) -> SearchEngine:
+        """Return an engine for several threads, which gives the same answers."""
+        own = copy.copy(self)
+        assert isinstance(self.first, LaneEngine)
+        own.first, own.beams = LaneCrew(self.first, threads), [*self.beams, *[None] * (threads - 1)]
+        return own
 
-            p, B = self.problem, self.method.beam
+    def _searched_code(self) -> SearchedCode:
+        """Return the code as the search reads it, which is made on the first call."""
+        from equifactor.decoding.error_search_kernels import SearchedCode
+
+        if self.code is None:
+            p = self.problem
             bit_ptr, check_of_bit = transposed(p.check_ptr, p.bit_of_edge, p.num_bits)
             share = np.abs(p.ratio) / np.maximum(1, np.diff(bit_ptr))
             order = np.lexsort((share[p.bit_of_edge], row_of(p.check_ptr)))
             rng = np.random.default_rng(3)
-            words = -(-p.num_checks // 64)
-            near = _neighbours(p.check_ptr, p.bit_of_edge, bit_ptr, check_of_bit)
-            code = SearchedCode(
-                p.check_ptr, p.bit_of_edge[order].astype(np.int32), bit_ptr, check_of_bit.astype(np.int32), *near,
-                self.flip_keys, rng.integers(1, 2**64, p.num_checks, np.uint64),
-                rng.integers(1, 2**64, p.num_bits, np.uint64),
+            self.code = SearchedCode(
+                p.check_ptr, p.bit_of_edge[order].astype(np.int32), bit_ptr, check_of_bit.astype(np.int32),
+                *_neighbours(p.check_ptr, p.bit_of_edge, bit_ptr, check_of_bit), p.flip_keys(),
+                rng.integers(1, 2**64, p.num_checks, np.uint64), rng.integers(1, 2**64, p.num_bits, np.uint64),
             )  # fmt: skip
-            beam = ErrorBeam(
-                np.zeros((2, B, words), np.uint64), np.zeros((2, B)), np.zeros((2, B)), np.zeros((2, B), np.uint64),
-                np.zeros((2, B), np.uint64), np.zeros((2, B), np.uint64), np.zeros((LEVELS + 1, B), np.int32),
-                np.zeros((LEVELS + 1, B), np.int32), np.full(B + 3, -np.inf), np.zeros(B, np.int64),
-                np.zeros(B, np.int64), np.zeros(B, np.int32), np.zeros(B, np.int32), np.zeros(B), np.zeros(B),
-                np.zeros(B, np.uint64), np.zeros(B, np.uint64), np.zeros(2 << (4 * B).bit_length(), np.int32),
-                np.zeros(_SEEN, np.uint64), np.zeros(p.num_bits, np.int32), np.zeros(p.num_checks, np.int32),
-                np.zeros(p.num_checks, np.int32), np.zeros((2, B, p.num_checks), np.float32), np.zeros(p.num_checks),
+        return self.code
+
+    def _beam(self, thread: int) -> ErrorBeam:
+        """Return the states of a thread, which are made on the first call."""
+        from equifactor.decoding.error_search_kernels import LEVELS, ErrorBeam
+
+        found = self.beams[thread]
+        if found is None:
+            p, B = self.problem, self.method.beam
+            found = self.beams[thread] = ErrorBeam(
+                np.zeros((2, B, -(-p.num_checks // 64)), np.uint64), np.zeros((2, B)), np.zeros((2, B)),
+                np.zeros((2, B), np.uint64), np.zeros((2, B), np.uint64), np.zeros((2, B), np.uint64),
+                np.zeros((LEVELS + 1, B), np.int32), np.zeros((LEVELS + 1, B), np.int32), np.full(B + 3, -np.inf),
+                np.zeros(B, np.int64), np.zeros(B, np.int64), np.zeros(B, np.int32), np.zeros(B, np.int32),
+                np.zeros(B), np.zeros(B), np.zeros(B, np.uint64), np.zeros(B, np.uint64),
+                np.zeros(2 << (4 * B).bit_length(), np.int32), np.zeros(_SEEN, np.uint64),
+                np.zeros(p.num_bits, np.int32), np.zeros(p.num_checks, np.int32), np.zeros(p.num_checks, np.int32),
+                np.zeros((2, B, p.num_checks), np.float32), np.zeros(p.num_checks),
             )  # fmt: skip
-            self.arrays = code, beam
-        return self.arrays
+        return found
 
     def prepare(self, store: ShotStore) -> None:
         """Load the compiled loops."""
         self.first.prepare(store)
         if self.problem.num_bits:
             none = np.zeros((0, self.problem.num_checks), np.uint8)
-            self._search(none, np.zeros((1, self.problem.num_bits), np.float32), np.zeros(0), np.zeros(0, np.uint64))
+            self._search(none, np.zeros((1, self.problem.num_bits), np.float32), np.zeros(0), np.zeros(0, np.uint64), 0)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Decode the shots of the store, by the rules of `DecodingEngine`.
@@ -104,11 +122,11 @@ class SearchEngine:
         """Search some shots of a chunk, and keep what is found."""
         p = self.problem
         packed, _ = p.syndromes(store.source(0, store.count)[rows])
-        for begin in range(0, len(rows), _AT_ONCE):
-            if clock.stopped:
-                return
-            own = rows[begin : begin + _AT_ONCE]
-            fired = np.unpackbits(packed[begin : begin + len(own)], axis=1, bitorder="little", count=p.num_checks)
+        self._searched_code()
+
+        def work(thread: int, begin: int, end: int) -> None:
+            own = rows[begin:end]
+            fired = np.unpackbits(packed[begin:end], axis=1, bitorder="little", count=p.num_checks)
             ratio = p.ratio[None] if store.ratios is None else store.ratios[own][:, : p.num_bits]
             base = ratio < 0.0  # Such bits are set unless the search changes them.
             least = np.minimum(ratio, 0.0).sum(axis=1)
@@ -116,14 +134,22 @@ class SearchEngine:
             known = np.where(store.converged[own], store.weight[own] - least, np.inf)
             flips = store.flips[own].astype(bool) ^ _parities(base, p.observable_ptr, p.observable_bits)
             words = np.bitwise_xor.reduce(np.where(flips, p.observable_words(), np.uint64(0)), axis=1)
-            size = np.abs(ratio).astype(np.float32)
-            found = self._search(fired ^ changed, size, known, words)
+            found = self._search(fired ^ changed, np.abs(ratio).astype(np.float32), known, words, thread)
             self._keep(store, own, found, base, least)
-            report(int(own[-1]))
+
+        with Crew(len(self.beams)) as crew:
+            crew.divide(
+                len(rows),
+                _AT_ONCE,
+                work,
+                report=lambda done: report(int(rows[done - 1])),
+                stopped=lambda: clock.stopped,
+            )
 
     def _search(
-        self, syndrome: NDArray[np.uint8], size: NDArray[np.float32], known: FloatArray, flipped: NDArray[np.uint64]
-    ) -> SearchedShots:
+        self, syndrome: NDArray[np.uint8], size: NDArray[np.float32], known: FloatArray, flipped: NDArray[np.uint64],
+        thread: int,
+    ) -> SearchedShots:  # fmt: skip
         """Return the classes found for shots whose lightest known sets have weights and flip observables [C]."""
         from equifactor.decoding.error_search_kernels import (
             CLASSES,
@@ -135,7 +161,6 @@ class SearchEngine:
         from equifactor.kernels.jit import plain
 
         m, count = self.method, len(syndrome)
-        code, beam = self._arrays()
         settings = SearchSettings(m.beam, float(m.margin), float(m.greed), float(m.surprise), len(size) == 1)
         weight = np.full((count, CLASSES), np.inf)
         weight[:, 0] = known
@@ -146,7 +171,7 @@ class SearchEngine:
             np.full((count, CLASSES), -1, np.int32), np.zeros((count, CLASSES, LEVELS), np.int32),
             np.zeros(count, np.int64),
         )  # fmt: skip
-        search_shots(plain(code), plain(settings), plain(shots), plain(beam))
+        search_shots(plain(self._searched_code()), plain(settings), plain(shots), plain(self._beam(thread)))
         return shots
 
     def _keep(self, store: ShotStore, rows: IntArray, found: SearchedShots, base: BoolArray, least: FloatArray) -> None:

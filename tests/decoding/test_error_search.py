@@ -85,3 +85,12 @@ def test_shots_that_are_sure_or_not_explicable_are_not_searched() -> None:
     pooled, search = (Decoder(code.model, method).decode(shots) for method in ("pooled", "search(doubt=0)"))
     np.testing.assert_array_equal(pooled.gap, search.gap)
     np.testing.assert_array_equal(pooled.flips, search.flips)
+
+
+def test_threads_give_the_same_answers() -> None:
+    code = Enumerated(2)
+    shots = ShotSampler(code.model, 3).sample(0, 300)[0]
+    one, three = (Decoder(code.model, EVERYTHING).decode(shots, threads=n, corrections=True) for n in (1, 3))
+    np.testing.assert_array_equal(one.corrections, three.corrections)
+    np.testing.assert_array_equal(one.gap, three.gap)
+    assert three.decoded.all()
