@@ -100,7 +100,7 @@ class ChainedProduct:
         self._steps: list[_ProductStep] = []
         self._arrays = [np.empty(0), np.empty(0)]
         for k, group in enumerate(self.groups):
-            step, scope = self._step(scope, group, self._needed(self.groups[k + 1 :]))
+            step, scope = self._step(scope, group, self.groups[k + 1 :])
             self._steps.append(step)
         self._last = (0, *(1 + scope.index(v) for v in end))
 
@@ -182,7 +182,8 @@ class ChainedProduct:
             total *= self._card[v]
         return total
 
-    def _step(self, scope: list[int], group: Factor, needed: set[int]) -> tuple[_ProductStep, list[int]]:
+    def _step(self, scope: list[int], group: Factor, later: Sequence[Factor]) -> tuple[_ProductStep, list[int]]:
+        needed = self._needed(later)
         both = [v for v in scope if v in group.scope and v in needed]
         gone = [v for v in scope if v not in needed]
         if set(gone) - set(group.scope):  # of no group at all: it is multiplied by ones, and summed
@@ -191,7 +192,10 @@ class ChainedProduct:
             extra = Factor(tuple(ones), np.full(cards, 0.0 if self._logs else 1.0))
             group = product([group, extra], (*group.scope, *ones), self._logs)
         alone = sorted(v for v in group.scope if v not in scope)
+        # Those that are used first come first. Then the axes of later products are neighbours, and are not copied.
+        next_use = {v: k for k, f in reversed([*enumerate(later)]) for v in f.scope}
         rest = [v for v in scope if v in needed and v not in group.scope]
+        rest.sort(key=lambda v: next_use.get(v, len(later)))
         spare = [v for v in alone if v not in needed]
         if spare:
             group = eliminated([group], tuple(v for v in group.scope if v not in spare), self._logs)
