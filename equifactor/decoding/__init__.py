@@ -15,6 +15,7 @@ error_model.py, problem.py         the errors of a code; the bits and checks tha
 given_arrays.py                    arrays that users give
 code_sources.py                    models, files and objects that `Decoder` takes in place of a check matrix
 code_files.py, dem_text.py         codes from files and texts; stim_circuits.py: codes from circuits
+decoder_team.py                     several decoders for the same shots
 methods.py                         the methods and their settings
 shot_store.py, decoding_result.py  the shots of a call and their answers
 lane_engine.py, lane_kernels.py    the engine for the CPU, with check_rules.py; lane_crew.py: several threads
@@ -48,6 +49,7 @@ from equifactor.decoding.codewords import (
     word_error_rates,
 )
 from equifactor.decoding.decoder import Decoder
+from equifactor.decoding.decoder_team import DecoderTeam
 from equifactor.decoding.decoding_result import DecodingResult
 from equifactor.decoding.error_model import ErrorModel
 from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
@@ -62,6 +64,7 @@ __all__ = [
     "METHODS",
     "BinarySymmetricChannel",
     "Decoder",
+    "DecoderTeam",
     "DecodingMethod",
     "DecodingResult",
     "ErasureChannel",
