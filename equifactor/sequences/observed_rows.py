@@ -178,7 +178,12 @@ def _are_slices(given: Any) -> bool:
     if not all(is_mapping(one) and not is_frame(one) for one in given):
         return False
     values = [x for one in given for x in dict(one).values()]
-    return not values or any(is_state(x) or is_missing(x) or is_mapping(x) for x in values)
+    return not values or any(is_state(x) or is_missing(x) or is_mapping(x) or _is_fractions(x) for x in values)
+
+
+def _is_fractions(value: Any) -> bool:
+    """Return whether a value is a list of numbers that cannot all be states: soft evidence on one slice."""
+    return any(isinstance(x, (float, np.floating)) and x % 1.0 > 0.0 for x in as_list(value) or [])
 
 
 def _mapping(one: Any) -> Mapping[Any, Any]:

@@ -372,3 +372,9 @@ def test_samples_need_whole_numbers(arguments: Any) -> None:
 def test_numbers_without_a_meaning_are_refused(question: Any) -> None:
     with pytest.raises(ef.ModelError, match="must be"):
         question()
+
+
+def test_lists_of_fractions_are_weights_of_a_slice() -> None:
+    slices = [{"umbrella": [0.1, 0.9]}, {"umbrella": np.array([0.3, 0.7])}]
+    expected = WEATHER.filter({"umbrella": np.array([[0.1, 0.9], [0.3, 0.7]])})
+    np.testing.assert_allclose(WEATHER.filter(slices)["rain"], expected["rain"])
