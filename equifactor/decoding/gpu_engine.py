@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from equifactor.kernels.pointers import ptr_of, row_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     import torch
     from numpy.typing import NDArray
@@ -32,7 +35,14 @@ _FEWEST_LANES = 128  # The smallest number of lanes, and the number of lanes of 
 _TILE_LANES = 64  # The number of lanes of a tile of kernels that work on many bits at once. Chosen by hand.
 _TILE_BITS = 64  # The number of bits of a tile of kernels that work on many bits at once. Chosen by hand.
 _MEMORY_SHARE = 0.5  # The share of the free memory of the GPU that the lanes may take. Chosen by hand.
+_WORD = 32  # The number of signs in a word.
+_WARPS = 1  # The number of warps of a program: a thread has four lanes side by side. With 4, 0.6 times the iterations.
+_COMPARED = 512  # The number of lanes of a program that compares syndromes. With 128, 0.88 times the iterations.
+_BITS = 4  # The number of bits that a program adds up. With 1, 0.94 times the iterations.
+_UNROLL = 4  # The number of edges whose posteriors are requested together. With 1, 0.96 times the iterations.
 _ROUND = 8  # The number of iterations between two checks of the host for finished shots. Chosen by hand.
+_FEW_LANES = 1024  # Up to this number of lanes, a check of the host takes longer than a round. Chosen by hand.
+_LAST_ROUNDS = 8  # The number of rounds between two checks if few lanes are left. Chosen by hand.
 
 
 class GpuEngine:
@@ -48,14 +58,25 @@ class GpuEngine:
             raise OptionError("The serial schedule runs on the CPU only. Use schedule=parallel on a GPU.")
         self.problem, self.method, self.device = problem, method, torch.device(device)
         self.statistics = OrderedStatistics(problem, method) if method.osd != "none" else None
+        self.is_sum = method.rule == "sum-product"
         bit_ptr = ptr_of(np.bincount(problem.bit_of_edge, minlength=problem.num_bits))
         edge_of_bit = np.argsort(problem.bit_of_edge, kind="stable")
         check_of_bit = row_of(problem.check_ptr)[edge_of_bit]
-        parts = (problem.check_ptr, problem.bit_of_edge, bit_ptr, edge_of_bit, check_of_bit)
-        self.check_ptr, self.bit_of_edge, self.bit_ptr, self.edge_of_bit, self.check_of_bit = (
-            torch.from_numpy(part.astype(np.int32)).to(self.device) for part in parts
+        arities = np.diff(problem.check_ptr)
+        word_ptr = ptr_of(-(-arities // _WORD))  # The rows of signs of each check.
+        slot = edge_of_bit - problem.check_ptr[check_of_bit]
+        parts = {
+            "check_ptr": problem.check_ptr, "bit_of_edge": problem.bit_of_edge, "bit_ptr": bit_ptr,
+            "edge_of_bit": edge_of_bit, "check_of_bit": check_of_bit, "word_ptr": word_ptr, "slot_of_bit": slot,
+            "word_of_bit": word_ptr[check_of_bit] + slot // _WORD,
+        }  # fmt: skip
+        self.at = SimpleNamespace(
+            **{name: torch.from_numpy(part.astype(np.int32)).to(self.device) for name, part in parts.items()}
         )
+        self.num_words, self.widest = int(word_ptr[-1]), int(arities.max(initial=0))
+        self.ratio = torch.from_numpy(problem.ratio.astype(np.float32)).to(self.device)
         self.tilt = torch.from_numpy(tilts(problem.num_bits)).to(self.device)
+        self.start = self.ratio * self.tilt
         self.most = int(np.diff(bit_ptr).max(initial=0))
         self.weights = torch.from_numpy(method.weights_of_networks()).to(self.device)
         self.is_learned = len(self.weights) > 0
@@ -69,7 +90,7 @@ class GpuEngine:
         observables = np.zeros((problem.model.num_observables, problem.num_bits), np.float32)
         for n, (begin, end) in enumerate(zip(problem.observable_ptr[:-1], problem.observable_ptr[1:], strict=True)):
             observables[n, problem.observable_bits[begin:end]] = 1.0
-        self.observables = torch.from_numpy(observables).to(self.device)
+        self.observables, self.observables_here = torch.from_numpy(observables).to(self.device), observables
 
     def use_networks(self, weights: NDArray[np.float32]) -> None:
         """Set the networks [P, H+1, F+2] that choose memories; network n % P serves shot n."""
@@ -79,11 +100,8 @@ class GpuEngine:
 
     def prepare(self, store: ShotStore) -> None:
         """Compile the kernels by running one iteration of empty lanes."""
-        import torch
-
-        with torch.cuda.device(self.device):
+        with self._chosen():
             self.iterate(self.lanes(_FEWEST_LANES, store.ratios is not None))
-            torch.cuda.synchronize()
         if self.statistics is not None:
             self.statistics.prepare(store)
 
@@ -91,17 +109,15 @@ class GpuEngine:
         """Decode the shots of the store, by the rules of `DecodingEngine`."""
         import torch
 
-        with torch.cuda.device(self.device):
+        with self._chosen(), Arrivals(self, store) as arrivals:
             lanes = self.lanes(self._width(store.count, store.ratios is not None), store.ratios is not None)
-            arrivals = Arrivals(self, store)
             run = CapturedIterations(self, lanes)
             while True:
                 if not arrivals.over and clock.stopped:
                     arrivals.stop()
                 free = torch.nonzero(lanes.finished).flatten()
                 self._take_out(store, lanes, free)
-                self._fill(lanes, free, arrivals)
-                live = lanes.width - int(lanes.finished.sum())
+                live = lanes.width - len(free) + self._fill(lanes, free, arrivals)
                 report(arrivals.begun - live)
                 if live == 0 and arrivals.over:
                     return
@@ -112,7 +128,14 @@ class GpuEngine:
                     width = max(_FEWEST_LANES, 1 << (live - 1).bit_length())
                     lanes = lanes.chosen(torch.argsort(lanes.finished, stable=True)[:width])
                     run = CapturedIterations(self, lanes)
-                run()
+                for _ in range(_LAST_ROUNDS if arrivals.over and lanes.width <= _FEW_LANES else 1):
+                    run()
+
+    def _chosen(self) -> AbstractContextManager[object]:
+        """Return a context in which torch uses the GPU; tests run the kernels on a CPU, in Triton's interpreter."""
+        import torch
+
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _width(self, count: int, own_ratios: bool) -> int:
         """Return the number of lanes for `count` shots: a power of 2 that fits into the memory of the GPU."""
@@ -120,8 +143,9 @@ class GpuEngine:
 
         p = self.problem
         own = 4 * own_ratios + 4 * self.is_learned
-        per_lane = 4 * len(p.bit_of_edge) + p.num_bits * (10 + own) + 2 * p.num_checks + 64
-        room = int(_MEMORY_SHARE * torch.cuda.mem_get_info()[0]) // per_lane
+        answers = 4 * len(p.bit_of_edge) if self.is_sum else 12 * p.num_checks + 4 * self.num_words
+        per_lane = answers + p.num_bits * (6 + own) + 2 * p.num_checks + 64
+        room = int(_MEMORY_SHARE * torch.cuda.mem_get_info()[0]) // per_lane if self.device.type == "cuda" else 1
         wanted = min(_MOST_LANES, 1 << max(0, count - 1).bit_length(), 1 << max(0, room.bit_length() - 1))
         return max(_FEWEST_LANES, wanted)
 
@@ -134,16 +158,19 @@ class GpuEngine:
         def zeros(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
             return torch.zeros(*shape, dtype=dtype, device=self.device)
 
-        rows = {"before": p.num_bits, "prior": p.num_bits, "message": len(p.bit_of_edge)}
+        rows = {"before": p.num_bits, "value": 0 if self.is_sum else 2 * p.num_checks}
+        rows["message"] = len(p.bit_of_edge) if self.is_sum else 0
         rows["gamma"] = p.num_bits if self.is_learned else 0
-        bits = {"decided": p.num_bits, "best": p.num_bits, "syndrome": p.num_checks, "odd": p.num_checks}
-        counters = ("leg", "iteration", "total", "found", "unmet", "event", "action")
-        common = torch.from_numpy(p.ratio.astype(np.float32)).to(self.device)
+        bits = {"decided": p.num_bits, "best": p.num_bits, "syndrome": p.num_checks}
+        bits["odd"] = p.num_checks if self.is_learned else 0
+        counters = ("leg", "iteration", "total", "found", "unmet", "event", "action", "begins")
+        places = next(t for t in (torch.int8, torch.int16, torch.int32) if self.widest <= torch.iinfo(t).max)
         return GpuLanes(
-            ratio=zeros(p.num_bits, width, dtype=torch.float32) if own_ratios else common,
+            ratio=zeros(p.num_bits, width, dtype=torch.float32) if own_ratios else self.ratio,
+            sign=zeros(0 if self.is_sum else self.num_words, width),
+            place=zeros(0 if self.is_sum else p.num_checks, width, dtype=places),
             shot=zeros(width, dtype=torch.int64) - 1,
             finished=zeros(width) + 1,
-            keep=zeros(width, dtype=torch.float32),
             weight=zeros(width, dtype=torch.int64),
             best_weight=zeros(width, dtype=torch.int64),
             **{name: zeros(count, width, dtype=torch.float32) for name, count in rows.items()},
@@ -151,9 +178,11 @@ class GpuEngine:
             **{name: zeros(width) for name in counters},
         )
 
-    def _fill(self, lanes: GpuLanes, free: torch.Tensor, arrivals: Arrivals) -> None:
-        """Put the next shots into free lanes."""
+    def _fill(self, lanes: GpuLanes, free: torch.Tensor, arrivals: Arrivals) -> int:
+        """Put the next shots into free lanes, and return their number."""
         import torch
+
+        from equifactor.decoding import gpu_kernels as kernels
 
         def moved(array: NDArray[Any]) -> torch.Tensor:
             return torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
@@ -163,23 +192,21 @@ class GpuEngine:
             shots, syndromes, ratio = arrivals.take(len(free) - begin)
             lane = free[begin : begin + len(shots)]
             begin += len(shots)
-            lanes.syndrome[:, lane] = moved(syndromes.T.astype(np.int8))
+            lanes.syndrome[:, lane] = moved(syndromes.view(np.int8)).T
             if lanes.ratio.ndim == 2:
                 lanes.ratio[:, lane] = moved(ratio.T)
-            channel = lanes.ratio[:, lane] if lanes.ratio.ndim == 2 else lanes.ratio[:, None].expand(-1, len(shots))
-            lanes.before[:, lane] = channel * self.tilt[:, None]
-            lanes.prior[:, lane] = channel
             lanes.gamma[:, lane] = float(self.method.memory)
             lanes.shot[lane] = moved(shots)
             for counter in (lanes.finished, lanes.leg, lanes.iteration, lanes.total, lanes.found, lanes.unmet):
                 counter[lane] = 0
-            lanes.keep[lane] = 0.0
+            lanes.begins[lane] = kernels.ARRIVED.value
+        return begin
 
     def answer_trivial(self, store: ShotStore, shots: IntArray, likely: NDArray[np.bool_]) -> None:
-        """Answer shots that the errors with negative channel log ratios explain."""
+        """Answer shots that the errors with negative channel log ratios explain; runs while a graph is captured."""
         store.converged[shots] = True
         store.weight[shots] = np.minimum(self.problem.ratio, 0.0).sum()
-        store.flips[shots] = self.observables.cpu().numpy() @ likely % 2
+        store.flips[shots] = self.observables_here @ likely % 2
         if len(store.correction):
             store.correction[shots] = np.packbits(likely, bitorder="little")
 
@@ -213,23 +240,35 @@ class GpuEngine:
         from equifactor.decoding.check_rules import LARGEST
         from equifactor.decoding.learned_memory import HIGH, LOW, SLOPE, SOFT
 
-        e, p, m = self, self.problem, self.method
+        at, p, m = self.at, self.problem, self.method
         width, legs = s.width, m.legs + 1
-        block, rows, shared, own = _FEWEST_LANES, _TILE_BITS, s.ratio.ndim == 1, e.is_learned
+        block, rows, shared, own = _FEWEST_LANES, _TILE_BITS, s.ratio.ndim == 1, self.is_learned
         by_lane, tiles = (width // block,), (-(-p.num_bits // rows), width // _TILE_LANES)
-        kernels.answer_checks[(p.num_checks, width // block)](
-            s.before, s.message, s.keep, s.syndrome, s.iteration, e.check_ptr, e.bit_of_edge, float(m.scale), width,
-            IS_SUM=m.rule == "sum-product", LARGEST=float(LARGEST), BLOCK=block,
+        if self.is_sum:
+            kernels.answer_checks_exactly[(p.num_checks, width // block)](
+                s.before, s.message, s.begins, s.syndrome, s.ratio, self.start, self.tilt, at.check_ptr,
+                at.bit_of_edge, width, SHARED=shared, BLOCK=block,
+            )  # fmt: skip
+        else:
+            kernels.answer_checks[(p.num_checks, width // block)](
+                s.before, s.value, s.sign, s.place, s.begins, s.syndrome, s.iteration, s.ratio, self.start, self.tilt,
+                at.check_ptr, at.word_ptr, at.bit_of_edge, float(m.scale), width,
+                SHARED=shared, LARGEST=float(LARGEST), UNROLL=_UNROLL, BLOCK=block, num_warps=_WARPS,
+            )  # fmt: skip
+        together = _BITS if width > _FEW_LANES else 1
+        kernels.add_up_bits[(-(-p.num_bits // together), width // block)](
+            s.before, s.message, s.value, s.sign, s.place, s.decided, s.ratio, s.gamma if own else self.table, s.leg,
+            s.begins, s.finished, at.bit_ptr, at.edge_of_bit, at.check_of_bit, at.slot_of_bit, at.word_of_bit,
+            p.num_bits, legs, width,
+            IS_SUM=self.is_sum, SHARED=shared, OWN=own, ROWS=together, BLOCK=block, num_warps=_WARPS,
         )  # fmt: skip
-        kernels.add_up_bits[(p.num_bits, width // block)](
-            s.before, s.prior, s.message, s.decided, s.ratio, s.gamma if own else e.table, s.leg, s.finished,
-            e.bit_ptr, e.edge_of_bit, legs, width, SHARED=shared, OWN=own, BLOCK=block,
+        wide = min(width, _COMPARED)
+        kernels.compare_syndromes[(p.num_checks, width // wide)](
+            s.decided, s.syndrome, s.odd, s.unmet, at.check_ptr, at.bit_of_edge, width,
+            OWN=own, BLOCK=wide, num_warps=_WARPS,
         )  # fmt: skip
-        kernels.compare_syndromes[(p.num_checks, width // block)](
-            s.decided, s.syndrome, s.odd, s.unmet, e.check_ptr, e.bit_of_edge, width, BLOCK=block
-        )
         kernels.count_iteration[by_lane](
-            s.unmet, s.finished, s.keep, s.iteration, s.total, s.leg, s.event, s.weight,
+            s.unmet, s.finished, s.begins, s.iteration, s.total, s.leg, s.event, s.weight,
             m.iterations, m.leg_iterations, BLOCK=block,
         )  # fmt: skip
         kernels.weigh[tiles](
@@ -237,31 +276,38 @@ class GpuEngine:
             UNIT=kernels.FIXED, SHARED=shared, ROWS=rows, BLOCK=_TILE_LANES,
         )  # fmt: skip
         kernels.judge[by_lane](
-            s.event, s.weight, s.best_weight, s.found, s.leg, s.iteration, s.keep, s.finished, s.action,
+            s.event, s.weight, s.best_weight, s.found, s.leg, s.iteration, s.begins, s.finished, s.action,
             m.legs, m.solutions, RESTART=m.restart, TRUST_FIRST=m.trust_first, BLOCK=block,
         )  # fmt: skip
-        kernels.apply[tiles](
-            s.action, s.decided, s.best, s.before, s.prior, s.ratio, e.tilt, s.gamma if own else e.table, e.table,
-            s.leg, s.shot, s.odd, e.bit_ptr, e.check_of_bit, e.weights, len(e.weights), p.num_bits, legs,
-            width, e.weights.shape[1] - 1, e.most,
-            SHARED=shared, OWN=own, ROWS=rows, BLOCK=_TILE_LANES,
-            SOFT=SOFT, SLOPE=SLOPE, LOW=LOW, HIGH=HIGH, WIDE=e.weights.shape[2],
+        kernels.keep_best[tiles](
+            s.action, s.decided, s.best, s.before, s.ratio, s.gamma, self.table, s.leg, s.shot, s.odd, at.bit_ptr,
+            at.check_of_bit, self.weights, len(self.weights), p.num_bits, legs, width, self.weights.shape[1] - 1,
+            self.most, SHARED=shared, OWN=own, ROWS=rows, BLOCK=_TILE_LANES,
+            SOFT=SOFT, SLOPE=SLOPE, LOW=LOW, HIGH=HIGH, WIDE=self.weights.shape[2],
         )  # fmt: skip
 
 
 class CapturedIterations:
-    """`_ROUND` iterations of all lanes, captured once and replayed."""
+    """`_ROUND` iterations of all lanes, on a GPU captured once and replayed."""
 
     iterations = _ROUND
 
     def __init__(self, engine: GpuEngine, lanes: GpuLanes) -> None:
         import torch
 
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            for _ in range(_ROUND):
-                engine.iterate(lanes)
+        self.engine, self.lanes, self.graph = engine, lanes, None
+        if engine.device.type == "cuda":
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph):
+                self._iterate()
 
     def __call__(self) -> None:
-        """Replay the iterations."""
-        self.graph.replay()
+        """Make the iterations."""
+        if self.graph is not None:
+            self.graph.replay()
+        else:
+            self._iterate()
+
+    def _iterate(self) -> None:
+        for _ in range(_ROUND):
+            self.engine.iterate(self.lanes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
@@ -23,12 +24,14 @@ class GpuLanes:
 
     ratio: torch.Tensor  # [V] channel log ratios of all shots, or [V, B]
     before: torch.Tensor  # [V, B] posteriors
-    prior: torch.Tensor  # [V, B] effective priors
-    message: torch.Tensor  # [E, B] from checks to bits
+    message: torch.Tensor  # [E, B] from checks to bits by sum-product, or [0, B]
+    value: torch.Tensor  # [2M, B] the two answers of each check by min-sum, or [0, B]
+    place: torch.Tensor  # [M, B] the slot of the bit that gets the second answer
+    sign: torch.Tensor  # [W, B] words of 32 bits: 1 where the message of a bit to its check was negative
     decided: torch.Tensor  # [V, B] bytes: 1 for a negative posterior
     best: torch.Tensor  # [V, B] bytes: the lightest errors found so far that meet the syndrome
     syndrome: torch.Tensor  # [M, B] bytes
-    odd: torch.Tensor  # [M, B] bytes: the checks that are not met
+    odd: torch.Tensor  # [M, B] bytes: the checks that are not met, for networks, or [0, B]
     gamma: torch.Tensor  # [V, B] memories that a network has chosen, or [0, B]
     shot: torch.Tensor  # [B] number of the shot, -1 for an empty lane
     finished: torch.Tensor  # [B] 1 for an empty lane or a finished shot
@@ -36,7 +39,7 @@ class GpuLanes:
     iteration: torch.Tensor  # [B] iterations of the leg
     total: torch.Tensor  # [B] iterations of the shot
     found: torch.Tensor  # [B] number of legs that met the syndrome
-    keep: torch.Tensor  # [B] 0 in the first iteration of a leg without old messages, otherwise 1
+    begins: torch.Tensor  # [B] LEG or ARRIVED of `gpu_kernels` where a leg begins without old messages, otherwise 0
     unmet: torch.Tensor  # [B] 1 if a check is not met
     event: torch.Tensor  # [B] GOES_ON, OVER or MET of `gpu_kernels`
     action: torch.Tensor  # [B] bits BETTER, AGAIN and AFRESH of `gpu_kernels`
@@ -77,7 +80,10 @@ def draws(method: DecodingMethod, num_bits: int) -> FloatArray:
 
 
 class Arrivals:
-    """The shots of a store that still wait for a lane. Shots that the channel alone explains are answered at once."""
+    """The shots of a store that still wait for a lane. Shots that the channel alone explains are answered at once.
+
+    A thread reads one chunk of shots ahead, while the GPU works. Use it as a context: leaving it ends the thread.
+    """
 
     def __init__(self, engine: GpuEngine, store: ShotStore) -> None:
         self.engine, self.store, self.chunks = engine, store, store.chunks()
@@ -87,7 +93,15 @@ class Arrivals:
         self.seen = 0  # The number of shots that have been read.
         self.taken = 0  # The number of the last shot that was put into a lane, plus 1.
         self.over = False
+        self._reader = ThreadPoolExecutor(1)
+        self._ahead = self._reader.submit(self._read)
         self._next_chunk()
+
+    def __enter__(self) -> Arrivals:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._reader.shutdown()
 
     @property
     def begun(self) -> int:
@@ -106,24 +120,33 @@ class Arrivals:
 
     def stop(self) -> None:
         """Let no further shot begin. Shots after the last shot in a lane do not count, even if they are answered."""
+        self._ahead.exception()  # Waits for the thread, which answers shots as well.
         self.store.decoded[self.taken :] = False
         self.shots, self.seen, self.over = self.shots[:0], self.taken, True
 
     def _next_chunk(self) -> None:
-        """Read chunks until a shot waits."""
-        p, self.shots = self.engine.problem, np.zeros(0, np.int64)
+        """Take chunks until a shot waits."""
+        self.shots = np.zeros(0, np.int64)
         while len(self.shots) == 0:
-            chunk = next(self.chunks, None)
+            chunk = self._ahead.result()
             if chunk is None:
                 self.over = True
                 return
-            first, packed, self.ratio, _ = chunk
-            self.seen = first + len(packed)
-            self.shots = np.arange(first, self.seen)
-            self.syndromes = np.unpackbits(packed, axis=1, bitorder="little", count=p.num_checks)
-            if self.store.ratios is None:
-                likely = self.ratio[0] < 0
-                parity = np.add.reduceat(likely[p.bit_of_edge].astype(np.uint8), p.check_ptr[:-1]) % 2
-                trivial = (self.syndromes == parity).all(axis=1)
-                self.engine.answer_trivial(self.store, self.shots[trivial], likely)
-                self.shots, self.syndromes = self.shots[~trivial], self.syndromes[~trivial]
+            self._ahead = self._reader.submit(self._read)
+            self.seen, self.shots, self.syndromes, self.ratio = chunk
+
+    def _read(self) -> tuple[int, IntArray, NDArray[np.uint8], NDArray[np.float32]] | None:
+        """Return the end of the next chunk, and numbers, syndromes and log ratios of its shots, or None at the end."""
+        chunk = next(self.chunks, None)
+        if chunk is None:
+            return None
+        p, (first, packed, ratio, _) = self.engine.problem, chunk
+        shots = np.arange(first, first + len(packed))
+        syndromes = np.unpackbits(packed, axis=1, bitorder="little", count=p.num_checks)
+        if self.store.ratios is None:
+            likely = ratio[0] < 0
+            parity = np.add.reduceat(likely[p.bit_of_edge].astype(np.uint8), p.check_ptr[:-1]) % 2
+            trivial = (syndromes == parity).all(axis=1)
+            self.engine.answer_trivial(self.store, shots[trivial], likely)
+            shots, syndromes = shots[~trivial], syndromes[~trivial]
+        return first + len(packed), shots, syndromes, ratio

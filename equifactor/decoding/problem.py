@@ -114,9 +114,9 @@ class DecodingProblem:
         left = shots ^ self.certain_syndrome
         unseen = np.ones(self.model.num_detectors, bool)
         unseen[self.detector_of_check] = False
-        met = np.zeros((len(left), self.num_links), bool)
-        packed = np.packbits(np.hstack((met, left[:, self.detector_of_check])), axis=1, bitorder="little")
-        return packed, np.asarray(~left[:, unseen].any(axis=1))
+        bits = np.zeros((len(left), self.num_links + len(self.detector_of_check)), bool)
+        bits[:, self.num_links :] = np.take(left, self.detector_of_check, axis=1)
+        return np.packbits(bits, axis=1, bitorder="little"), np.asarray(~left[:, unseen].any(axis=1))
 
     def corrections(self, packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the likeliest errors of the model [C, num_errors] that make up packed bits [C, ceil(V/8)]."""

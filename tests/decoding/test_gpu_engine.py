@@ -6,9 +6,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from triton_interpreter import needs_interpreter, needs_triton, whole_numbers  # noqa: F401
 
 from equifactor.base.errors import OptionError
 from equifactor.decoding import Decoder, ErrorModel
+from equifactor.decoding.gpu_engine import GpuEngine
 from equifactor.decoding.gpu_lanes import Arrivals, memories
 from equifactor.decoding.methods import decoding_method
 from equifactor.decoding.problem import DecodingProblem
@@ -56,6 +58,36 @@ def test_answers_are_those_of_the_cpu(method: str) -> None:
     np.testing.assert_array_equal(here.flips[same], there.flips[same])
     np.testing.assert_allclose(here.weight[same], there.weight[same], atol=1e-4)
     assert abs(here.converged.mean() - there.converged.mean()) < 0.01
+
+
+@needs_triton
+@needs_interpreter
+@pytest.mark.parametrize(
+    "method",
+    [
+        "min-sum(iterations=4, scale=0)",
+        "sum-product(iterations=4)",
+        "bp-osd(iterations=4)",
+        "relay(iterations=3, legs=2, leg_iterations=2)",
+        "relay(iterations=3, legs=2, leg_iterations=2, restart=false)",
+        "learned-memory(iterations=3, legs=2, leg_iterations=2)",
+    ],
+)
+@pytest.mark.parametrize("own", [False, True])
+def test_the_interpreter_gives_the_answers_of_the_cpu(method: str, own: bool) -> None:
+    rng, bits = np.random.default_rng(0), 40 if "min-sum" in method else 12  # Signs of 40 bits take two words.
+    checks = (rng.random((5, bits)) < 0.3).astype(np.uint8)
+    checks[0] = 1
+    priors = rng.uniform(0.02, 0.2, bits)
+    shots = (rng.random((100, bits)) < priors) @ checks.T % 2 == 1
+    here, there = (Decoder(checks, priors, checks[:2], method=method) for _ in range(2))
+    there.engine = GpuEngine(there.problem, there.method, "cpu")
+    given = {"priors": rng.uniform(0.02, 0.2, (100, bits))} if own else {}
+    expected, found = (decoder.decode(shots, corrections=True, **given) for decoder in (here, there))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found.iterations, expected.iterations)
+    np.testing.assert_array_equal(found.corrections, expected.corrections)
+    np.testing.assert_array_equal(found.flips, expected.flips)
+    np.testing.assert_allclose(found.weight, expected.weight, atol=1e-4)
 
 
 def test_a_run_that_is_stopped_counts_the_shots_that_have_begun(driven_time) -> None:
