@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Seconds of one step, measured with OpenBLAS on one core: a call, an entry that is read and written, and a product.
 _CALL, _ENTRY = 6e-6, 6e-10
-_PRODUCT = {True: 4e-11, False: 1.5e-9}  # of sums, which BLAS takes; of maxima, taken by element
+_PRODUCT = {True: 4e-11, False: 3e-10}  # of sums, which BLAS takes; of maxima, taken by rows
 _MOST_MERGED = 2**16  # Entries of a merged group: half a megabyte, which stays in the cache.
 
 
@@ -73,7 +73,7 @@ def eliminated(factors: Sequence[Factor], keep: Scope, logs: bool = False) -> Fa
 class _ProductStep:
     """One product: axes of the state in the order [both and kept, state alone, summed], and the group to match."""
 
-    axes: tuple[int, ...]  # of the state [N, ..]: both and kept, N and the state alone, summed
+    axes: tuple[int, ...]  # of the state [N, ..]: both and kept, N and the state alone, summed; of logs, summed second
     sizes: tuple[int, int, int]  # entries of both and kept, of summed, of the group alone
     group: FloatArray  # [both and kept, summed, group alone]
     shape: tuple[int, ...]  # of the result: both and kept, -1 for N, the state alone, the group alone
@@ -98,7 +98,7 @@ class ChainedProduct:
         self.groups = self._merged(self._ordered(groups))
         scope = list(start)
         self._steps: list[_ProductStep] = []
-        self._arrays = [np.empty(0), np.empty(0)]
+        self._arrays = [np.empty(0)] * 3
         for k, group in enumerate(self.groups):
             step, scope = self._step(scope, group, self.groups[k + 1 :])
             self._steps.append(step)
@@ -111,18 +111,27 @@ class ChainedProduct:
         """
         for k, step in enumerate(self._steps):
             both, summed, alone = step.sizes
-            a = state.transpose(step.axes).reshape(both, -1, summed)
-            result = self._array(k % 2, both, a.shape[1], alone)
             if self._logs:
-                result.fill(-np.inf)
-                for x in range(summed):
-                    np.maximum(result, a[:, :, x, None] + step.group[:, x, None, :], out=result)
-            elif both == 1:
-                np.matmul(a[0], step.group[0], out=result[0])
+                result = self._maxima(k % 2, step, state.transpose(step.axes).reshape(both, summed, -1))
             else:
-                np.matmul(a, step.group, out=result)
+                a = state.transpose(step.axes).reshape(both, -1, summed)
+                result = self._array(k % 2, both, a.shape[1], alone)
+                if both == 1:
+                    np.matmul(a[0], step.group[0], out=result[0])
+                else:
+                    np.matmul(a, step.group, out=result)
             state = result.reshape(step.shape).transpose(step.back)
         return np.ascontiguousarray(state.transpose(self._last))
+
+    def _maxima(self, place: int, step: _ProductStep, a: FloatArray) -> FloatArray:
+        """Return the maxima [both, rest, alone] of a state [both, summed, rest] plus the group, in long rows."""
+        both, summed, alone = step.sizes
+        result, row = self._array(place, both, alone, a.shape[2]), self._array(2, both, a.shape[2])
+        for y in range(alone):
+            np.add(a[:, 0], step.group[:, 0, y, None], out=result[:, y])
+            for x in range(1, summed):
+                np.maximum(result[:, y], np.add(a[:, x], step.group[:, x, y, None], out=row), out=result[:, y])
+        return result.transpose(0, 2, 1)
 
     def _array(self, place: int, *shape: int) -> FloatArray:
         """Return an array that is used again by every second product: new memory costs as much as a product."""
@@ -172,7 +181,8 @@ class ChainedProduct:
             joint = scope | {*group.scope}
             after = joint & self._needed(groups[k + 1 :])
             entries = self._entries(scope) + self._entries(after)
-            total += _CALL + _ENTRY * entries + _PRODUCT[not self._logs] * self._entries(joint)
+            calls = self._entries({*group.scope}) if self._logs else 1  # about two for each pair of states
+            total += _CALL * calls + _ENTRY * entries + _PRODUCT[not self._logs] * self._entries(joint)
             scope = after
         return total
 
@@ -204,8 +214,10 @@ class ChainedProduct:
         table = group.table.transpose([group.scope.index(v) for v in (*both, *gone, *alone)])
         sizes = self._entries(tuple(both)), self._entries(tuple(gone)), self._entries(tuple(alone))
         cards = [self._card[v] for v in (*rest, *alone)]
+        last, middle = [place[v] for v in gone], [0, *(place[v] for v in rest)]
+        order = [*last, *middle] if self._logs else [*middle, *last]
         step = _ProductStep(
-            axes=(*(place[v] for v in both), 0, *(place[v] for v in rest), *(place[v] for v in gone)),
+            axes=(*(place[v] for v in both), *order),
             sizes=sizes,
             group=np.ascontiguousarray(table).reshape(sizes),
             shape=(*(self._card[v] for v in both), -1, *cards),
