@@ -48,6 +48,14 @@ def test_search_has_an_equal_share_after_many_phases() -> None:
     assert weight["search"] == weight["dual"]
 
 
+def test_bounds_with_cycles_have_a_larger_share_than_search_after_many_phases() -> None:
+    state = portfolio(ising_grid(5, 5, seed=0))
+    state._next_dual()
+    state.spent["search"], state.risen, state.search.phases = 1.0, 1.0, 100_000
+    weight = state._weights(1.0)
+    assert weight["search"] < 0.5 * weight["dual"]
+
+
 def test_messages_end_and_the_best_assignment_is_proven() -> None:
     graph = ising_grid(4, 4, seed=1)
     state = portfolio(graph)
