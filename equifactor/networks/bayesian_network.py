@@ -236,7 +236,8 @@ class BayesianNetwork(FactorGraph):
         Args:
             cause: the variable that is set.
             outcome: the variable whose distribution is wanted.
-            adjust: the variables to adjust for; by default the smallest set that is found. It is checked.
+            adjust: the variables to adjust for, which are checked; by default the smallest set in whose strata every
+                state of the cause occurs.
             latent: variables that nobody can observe, for which the effect cannot be adjusted.
 
         Raises:

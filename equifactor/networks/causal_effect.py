@@ -89,12 +89,11 @@ def effect_of(
     if adjust is not None:
         if is_cause:
             back.check(adjust)
-        chosen = tuple(adjust)
-    elif sets:
-        chosen = sets[0]
-    else:
+    elif not sets:
         raise ModelError(back.reason())
-    p = _adjusted(network, x, y, chosen) if is_cause else _marginal(network, x, y)
+    chosen, p = (), _marginal(network, x, y)
+    if is_cause:
+        chosen, p = _first_adjusted(network, x, y, sets if adjust is None else [tuple(adjust)])
     scope = [x, y]
     names = network.names_of
     table = ConditionalTable(p, part_of(network.structure, scope), names(scope))
@@ -168,6 +167,19 @@ class _BackDoors:
             f"The effect of {names[self.x]} on {names[self.y]} is not identified by adjustment: no set of observed "
             f"variables closes the path {shown_path}. Observe a variable on this path."
         )
+
+
+def _first_adjusted(
+    network: BayesianNetwork, x: int, y: int, sets: list[tuple[int, ...]]
+) -> tuple[tuple[int, ...], FloatArray]:
+    """Return the first set in whose strata every state of the cause occurs, and p(y | do(x))."""
+    errors: list[ModelError] = []
+    for chosen in sets:
+        try:
+            return chosen, _adjusted(network, x, y, chosen)
+        except ModelError as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def _adjusted(network: BayesianNetwork, x: int, y: int, given: tuple[int, ...]) -> FloatArray:

@@ -136,3 +136,21 @@ def test_effects_are_named_and_shown(lawn: BayesianNetwork) -> None:
     sure = BayesianNetwork({"z": [0.5, 0.5], "x": ("z", [[1, 0], [0, 1]]), "y": (["z", "x"], np.full((2, 2, 2), 0.5))})
     with pytest.raises(ModelError, match="x = 0 never occurs with z = 1"):
         sure.effect("x", "y")
+
+
+def test_a_set_without_missing_strata_is_taken() -> None:
+    """The cause copies its parent, so it never varies given the parent; but it does given the other variable."""
+    network = ef.BayesianNetwork(
+        {
+            "a": [0.4, 0.6],
+            "x": ("a", [[1.0, 0.0], [0.0, 1.0]]),
+            "b": ("a", [[0.7, 0.3], [0.2, 0.8]]),
+            "y": (["x", "b"], [[[0.9, 0.1], [0.5, 0.5]], [[0.3, 0.7], [0.2, 0.8]]]),
+        }
+    )
+    effect = network.effect("x", "y")
+    assert (effect.adjustment, effect.sets) == (("b",), (("a",), ("b",)))
+    for x in (0, 1):
+        np.testing.assert_allclose(effect.table.values[x], ef.solve(network, do={"x": x}).marginals["y"])
+    with pytest.raises(ef.ModelError, match="never occurs with a = 1"):
+        network.effect("x", "y", adjust=["a"])
