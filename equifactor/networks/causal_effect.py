@@ -85,15 +85,16 @@ def effect_of(
         raise ModelError("The cause and the outcome must be two observed variables.")
     back = _BackDoors(network, x, y, latent)
     is_cause = y in back.below
-    sets = back.sets(10) if is_cause else [()]
+    sets: list[tuple[int, ...]] = back.sets(10) if is_cause else [()]
     if adjust is not None:
         if is_cause:
             back.check(adjust)
     elif not sets:
         raise ModelError(back.reason())
-    chosen, p = (), _marginal(network, x, y)
+    p = _marginal(network, x, y)
+    chosen: tuple[int, ...] = () if adjust is None else tuple(adjust)
     if is_cause:
-        chosen, p = _first_adjusted(network, x, y, sets if adjust is None else [tuple(adjust)])
+        chosen, p = _first_adjusted(network, x, y, sets if adjust is None else [chosen])
     scope = [x, y]
     names = network.names_of
     table = ConditionalTable(p, part_of(network.structure, scope), names(scope))
