@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,26 @@ if TYPE_CHECKING:
 
     from equifactor.base.typing import BoolArray, FloatArray
 
-# The probability of a failure falls with the gap as in a comparison of two sets of errors, which is a logistic function
-# with the slope _SLOPE. A share _TAIL falls more slowly, over _REACH, because likelier errors may not have been found.
-# _UNSEEN is the share of failures if no errors with other observables were found. Fitted to the default settings.
-_SLOPE, _TAIL, _REACH, _UNSEEN = 0.85, 0.05, 10.0, 0.0022
+
+class _FailureCurve(NamedTuple):
+    """The probability of a failure by the gap: a logistic function, as in a comparison of two sets of errors.
+
+    A share of the shots falls more slowly, because likelier errors may not have been found.
+    """
+
+    slope: float
+    tail: float  # the share of shots that falls more slowly
+    reach: float  # the gap over which the tail falls by a factor e
+    unseen: float  # the share of failures if no errors with other observables were found
+
+
+# A gap between sums over all errors is the log ratio of probabilities. The other curves are fitted to the default
+# settings, on the circuits that docs/decoding.md names. `optimal` uses the curve of `pooled`.
+_CURVES = {
+    "class": _FailureCurve(1.0, 0.0, 1.0, 0.0),
+    "search": _FailureCurve(1.0, 0.01, 10.0, 0.0005),
+    "pooled": _FailureCurve(0.85, 0.05, 10.0, 0.0022),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,11 +121,14 @@ class DecodingResult:
     def failure(self) -> FloatArray:
         """[N] the estimated probability that the flips of each shot are wrong, from its gap.
 
-        The formula was fitted to shots of a surface code, a colour code and a bicycle code: see docs/decoding.md.
+        The formula is exact for the method `class` and one observable. For other methods it was fitted to shots of some
+        codes: see docs/decoding.md.
         """
         gap = self.stated_gaps()
-        near = _TAIL * np.exp(-gap / _REACH) + (1.0 - 2.0 * _TAIL) / (1.0 + np.exp(np.minimum(_SLOPE * gap, 700.0)))
-        return np.maximum(near, _UNSEEN)
+        curve = _CURVES.get(self.method.partition("(")[0], _CURVES["pooled"])
+        far = curve.tail * np.exp(-gap / curve.reach)
+        near = (1.0 - 2.0 * curve.tail) / (1.0 + np.exp(np.minimum(curve.slope * gap, 700.0)))
+        return np.maximum(far + near, curve.unseen)
 
     def stated_gaps(self) -> FloatArray:
         """Return `gap`; raise `OptionError` if the method does not state it."""

@@ -50,9 +50,8 @@ def test_a_surface_code_of_distance_3() -> None:
     place = shots @ (1 << np.arange(model.num_detectors))
     result = Decoder(model, "class").decode(shots)
     np.testing.assert_array_equal(result.flips[:, 0], p[place, 1] > p[place, 0])
-    # The stated probability of a failure is exact, apart from sampling.
-    stated = 1.0 / (1.0 + np.exp(result.stated_gaps()))
-    assert abs(result.errors(flips).mean() - stated.mean()) < 0.02
+    np.testing.assert_allclose(result.failure, p[place].min(axis=1) / p[place].sum(axis=1), atol=1e-9)
+    assert abs(result.errors(flips).mean() - result.failure.mean()) < 0.02
     optimal = Decoder(model, "optimal(seconds=0)").decode(shots)
     assert result.errors(flips).sum() <= optimal.errors(flips).sum() + 5
 
