@@ -31,6 +31,7 @@ from equifactor.decoding.methods import (
     SearchDecoding,
     decoding_method,
 )
+from equifactor.decoding.plain_lanes import PlainLanes
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_priors import shot_ratios, weigh_certain
 from equifactor.decoding.shot_store import ShotStore, shot_source
@@ -275,7 +276,9 @@ def answered(
     """
     check_run(time_limit, 0, progress)
     clock, crew = Clock(time_limit), min(num_threads(threads), store.count // FEWEST_SHOTS)
-    if crew > 1 and isinstance(engine, LaneEngine):
+    if isinstance(engine, PlainLanes):
+        engine.threads = crew
+    elif crew > 1 and isinstance(engine, LaneEngine):
         engine = LaneCrew(engine, crew)
     elif crew > 1 and isinstance(engine, SearchEngine):
         engine = engine.with_threads(crew)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equifactor.base.clock import NotCompiledError
+from equifactor.decoding.lane_crew import FEWEST_SHOTS, LaneCrew
 from equifactor.decoding.lane_engine import LaneEngine, memory_ranges, tilts
 from equifactor.decoding.methods import DecodingMethod, PooledDecoding
 from equifactor.decoding.plain_pools import SolutionPools
@@ -57,6 +58,7 @@ class PlainLanes:
         self.problem, self.method = problem, method
         self.code = SlotOrder(problem)
         self.kernels: LaneEngine | None = None
+        self.threads = 1  # of the next call, after kernels have taken over
 
     def prepare(self, store: ShotStore) -> None:
         """Load the compiled loops if this run uses them."""
@@ -77,7 +79,9 @@ class PlainLanes:
         if self.kernels is not None and done < store.count:
             rest = store.part(done, store.count)
             rest.correction[:] = 0
-            self.kernels.decode(rest, clock, lambda count: report(done + count))
+            crew = min(self.threads, rest.count // FEWEST_SHOTS)
+            engine = LaneCrew(self.kernels, crew) if crew > 1 else self.kernels
+            engine.decode(rest, clock, lambda count: report(done + count))
 
     def _decode_plainly(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> int:
         """Return the number of the first shot that is left for kernels, which are loaded then."""

@@ -11,6 +11,7 @@ from equifactor.base.clock import Clock
 from equifactor.decoding import Decoder, ErrorModel
 from equifactor.decoding.lane_crew import LaneCrew
 from equifactor.decoding.lane_engine import LaneEngine
+from equifactor.decoding.plain_lanes import PlainLanes
 from equifactor.decoding.problem import DecodingProblem
 from equifactor.decoding.shot_store import ShotStore
 
@@ -29,6 +30,25 @@ def test_threads_give_the_same_answers(method: str) -> None:
         np.testing.assert_array_equal(one.iterations, three.iterations)
         np.testing.assert_array_equal(one.converged, three.converged)
         assert three.decoded.all()
+
+
+def test_threads_take_over_from_plain_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    class Watched(LaneCrew):
+        def __init__(self, engine: LaneEngine, threads: int) -> None:
+            sizes.append(threads)
+            super().__init__(engine, threads)
+
+    monkeypatch.setattr("equifactor.decoding.plain_lanes.LaneCrew", Watched)
+    decoder = Decoder(np.eye(12, dtype=int), 0.1, method="min-sum(iterations=5)")
+    decoder.engine = PlainLanes(decoder.problem, decoder.method)
+    decoder.engine._load(ShotStore(decoder.problem, lambda a, b: np.zeros((b - a, 12), bool), 0, keep=False))
+    shots = np.random.default_rng(0).random((300, 12)) < 0.2
+    answers = [decoder.decode(shots, corrections=True, threads=n).corrections for n in (1, 2, 9, 1)]
+    assert sizes == [2, 4]
+    for found in answers:
+        np.testing.assert_array_equal(found, shots)
 
 
 class Stopping:
