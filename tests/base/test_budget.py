@@ -32,6 +32,16 @@ def test_with_a_deadline_the_time_left_counts_at_the_speed_of_the_machine(driven
     assert not own.worth_starting(12.1)
 
 
+def test_a_fast_processor_does_not_make_preparation_faster(driven_time) -> None:
+    set_machine_speed(4.0)
+    own = Budget(Clock(1.0))
+    assert own.worth_starting(4.0)
+    assert own.ends_in_time(1.5)
+    assert not own.ends_in_time(1.6)  # It is bound by memory.
+    set_machine_speed(0.5)
+    assert not Budget(Clock(1.0)).ends_in_time(0.8)
+
+
 def test_a_busy_machine_does_less_until_the_deadline(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clock, "cpu_now", lambda: 0.24 * driven_time.seconds)
     clock = Clock(10.0)

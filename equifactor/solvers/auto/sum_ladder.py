@@ -211,7 +211,8 @@ class SumLadder:
             if isinstance(found, LadderAnswer) and found.estimate.status is Status.EXACT:
                 return
         gibbs, quick = Gibbs(samples=_MOST_DRAWS), self.looked
-        if self.task is Task.MAR and quick is None and not alone:
+        in_time = Budget(self.context.clock).ends_in_time(Seconds.GIBBS_START * self.graph.structure.num_edges)
+        if self.task is Task.MAR and quick is None and not alone and in_time:
             share = 1.0 if self.context.clock.left < _LEAST_BLOCKS else _GIBBS_SHARE
             waits = self._has_zeros or any(answer.solver.name == "fe-net" for answer in self.answers)
             found = yield self._step(gibbs, share, least=_LEAST_GIBBS if waits else 0.0)

@@ -37,7 +37,6 @@ class FieldBlock:
     entries: IntArray  # [t] entries of the factors that touch the block
     into: IntArray  # [t] entry of the block's tables that each of them goes to
     outside: IntArray  # [t, k] states of the variables outside the block, padded with X
-    within: IntArray  # [t, k] states of the variables inside the block, padded with X
     inside: IntArray  # [t] the state of one variable inside; a crossing factor has only one
     crossing: BoolArray  # [t] whether its factor reaches into another block
     num_entries: int  # entries of the block's tables
@@ -101,7 +100,9 @@ class BlockField:
         log_phi = np.bincount(block.into, value, minlength=block.num_entries).astype(np.float64)
         log_phi[block.into[self._zero[block.entries] & (weight > 0.0)]] = -np.inf
         if not self.allowed.all():
-            log_phi[block.into[~self.allowed[block.within].all(axis=1)]] = -np.inf
+            slots = self._slots[block.entries]
+            within = np.where(block.outside == slots, len(self.q) - 1, slots)  # [t, k] states inside the block
+            log_phi[block.into[~self.allowed[within].all(axis=1)]] = -np.inf
         sums = sum_out(block.program, log_phi, clock)
         clock.spend(block.work)
         if sums is None or sums.p is None or not np.isfinite(sums.log_z):
@@ -226,7 +227,6 @@ class BlockField:
             entries=entries,
             into=into,
             outside=np.where(here, absent, slots),
-            within=np.where(here, slots, absent),
             inside=np.where(here, slots, -1).max(axis=1, initial=-1),
             crossing=(other > 0)[factors][row],
             num_entries=small.num_entries,

@@ -208,7 +208,7 @@ class LowerSide:
             if not self._budget.ends_in_time(_SEARCH_START * self._graph.structure.num_entries):
                 self._done = True
                 return
-            model = MoveModel(compile(self._graph))
+            model = MoveModel(compile(self._graph) if self.flat is None else self.flat)
             self._search = LocalSearch(model, model.unary_assignment(), self._seed)
         self._searches += 1
         run_phases(self._search, clock.part(START_SHARE), self._searches * START_PHASES)

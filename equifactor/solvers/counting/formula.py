@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import Budget
 from equifactor.factors.lowered_graph import lower
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.graph.factor_rows import by_kind
@@ -26,6 +27,7 @@ from equifactor.kernels.pointers import ptr_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from equifactor.base.clock import Clock
     from equifactor.base.typing import BoolArray, FloatArray, IntArray
     from equifactor.graph.factor_rows import FactorRows
 
@@ -33,6 +35,7 @@ LitClause = frozenset[int]
 Cube = tuple[int, ...]  # the states of each variable of a table, as a mask of bits
 _LONGEST_TABLE = 12  # Literals of a clause that becomes a table. Chosen by hand.
 _PACE = 3e5  # Literals per reference second of work on them.
+_LOOK = 16  # Tables from one look at the clock to the next: tables of 400 different entries take 10 ms each.
 _MOST_LITERALS = 3e6  # Literals of all clauses before they are merged: about 10 s of work. Chosen by hand.
 
 
@@ -68,12 +71,12 @@ class WeightedFormula:
         return FactorGraph.trusted(structure, log_phi, None)
 
 
-def formula_of(graph: FactorGraph, seconds: float = np.inf) -> WeightedFormula | None:
+def formula_of(graph: FactorGraph, clock: Clock | None = None) -> WeightedFormula | None:
     """Return the formula of a graph without observed variables; None if it would have too many literals.
 
     Args:
         graph: the graph.
-        seconds: reference seconds that may be used.
+        clock: if it stops, or would stop before the end, the answer is None; None for no limit.
 
     Raises:
         ModelError: if a structured factor other than a clause is too large for tables.
@@ -89,12 +92,13 @@ def formula_of(graph: FactorGraph, seconds: float = np.inf) -> WeightedFormula |
     graph = lower(graph).graph
     builder = FormulaBuilder(graph.card, len(s.card))
     needed = 4 * len(clauses.scope_vars) + builder.literals_of_states() + builder.literals_of_tables(graph)
+    # Fast processors do not make this work faster.
+    seconds = np.inf if clock is None else min(clock.left, Budget(clock).left)
     if needed > min(_MOST_LITERALS, _PACE * seconds):
         return None
     builder.add_states()
     builder.add_clauses(clauses)
-    builder.add_tables(graph)
-    return builder.finish()
+    return builder.finish() if builder.add_tables(graph, clock) else None
 
 
 class FormulaBuilder:
@@ -162,10 +166,12 @@ class FormulaBuilder:
                     self.constant += value
                     self.clauses.update(frozenset((x ^ 1, t)) for t in [self.variable(-value)] for x in clause)
 
-    def add_tables(self, graph: FactorGraph) -> None:
-        """Add the tables of a graph without structured factors."""
+    def add_tables(self, graph: FactorGraph, clock: Clock | None = None) -> bool:
+        """Add the tables of a graph without structured factors; return False if the clock stops before the end."""
         s, log_phi = graph.structure, graph.log_phi
         for a in range(s.num_factors):
+            if clock is not None and a % _LOOK == 0 and clock.stopped:
+                return False
             table = log_phi[s.table_ptr[a] : s.table_ptr[a + 1]]
             scope = s.scope(a).tolist()
             if len(scope) == 1:
@@ -182,6 +188,7 @@ class FormulaBuilder:
             for value, cubes in values:
                 implied = () if value == -np.inf else (self.variable(value),)
                 self.clauses.update(frozenset((*self._outside(scope, cube), *implied)) for cube in cubes)
+        return True
 
     def _add_unary(self, variable: int, values: list[float]) -> None:
         for state, value in enumerate(values):

@@ -68,13 +68,16 @@ class SearchSum(GraphSolver):
         free = reduced.graph
         if task is Task.PR and is_prunable(free) and Budget(clock).ends_in_time(pruning_seconds(free)):
             free = pruned(free).graph
-        formula = formula_of(free, Budget(clock).left)
+        formula = formula_of(free, clock)
         if formula is None:
             return Estimate(
-                status=Status.TOO_LARGE,
+                status=clock.status or Status.TOO_LARGE,
                 message="As a formula the model would have too many clauses for the time. Use exact, or bp.",
             )
-        formula = simplified(formula, clock.part(_SIMPLIFY_SHARE), eliminate=task is Task.PR)
+        if not clock.stopped:
+            formula = simplified(formula, clock.part(_SIMPLIFY_SHARE), eliminate=task is Task.PR)
+        if clock.stopped:
+            return Estimate(status=clock.status or Status.TIME_LIMIT)
         run = _SumRun(formula, task, context, self.memory_limit)
         if run.order.width is not None and run.order.width > self.width:
             return Estimate(

@@ -140,7 +140,8 @@ def _clusters(structure: Structure, cut: Cut, variables: IntArray) -> tuple[Floa
     count = len(order.variables)
     bits = np.log2(s.card[cut.variables[order.variables]])
     running = np.concatenate(([0.0], np.cumsum(bits[order.separators])))
-    size = np.exp2(bits + running[order.sep_ptr[1:]] - running[order.sep_ptr[:-1]])
+    with np.errstate(over="ignore"):  # A cluster with more entries than a float can count is too large anyway.
+        size = np.exp2(bits + running[order.sep_ptr[1:]] - running[order.sep_ptr[:-1]])
     # A factor is multiplied in at the first of its variables to be eliminated.
     place = np.full(s.num_vars, count)
     place[cut.variables[order.variables]] = np.arange(count)

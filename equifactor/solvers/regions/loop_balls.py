@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from equifactor.base.budget import Seconds
 from equifactor.base.typing import BoolArray, FloatArray, IntArray
 from equifactor.graph.structure import Structure
 from equifactor.kernels.pointers import by_number, picked, ptr_of
@@ -95,12 +97,17 @@ class Balls(NamedTuple):
     length: IntArray  # [V] the length of each ball
 
     @classmethod
-    def grow(cls, part: LoopyPart, lengths: IntArray, size: int, most: int) -> Balls | None:
-        """Return balls of lengths [V], shorter for balls of more than `size` variables; None beyond `most` factors."""
+    def grow(cls, part: LoopyPart, lengths: IntArray, size: int, most: int, seconds: float = math.inf) -> Balls | None:
+        """Return balls of lengths [V], shorter for balls of more than `size` variables.
+
+        Returns None if they would have more than `most` factors, or take more than about these reference seconds.
+        """
         from equifactor.solvers.regions.loop_bp_kernels import grow_balls
 
         lengths = lengths.copy()
-        ball_ptr, ball, member_ptr, member, is_outer, whole = grow_balls(*part.rows, lengths, size, most)
+        ball_ptr, ball, member_ptr, member, is_outer, whole = grow_balls(
+            *part.rows, lengths, size, most, float(seconds / Seconds.LOOP_VISIT)
+        )
         found = cls(ball_ptr, ball, member_ptr, member, is_outer, whole, lengths)
         return None if len(found.member) < len(part.card) else found
 

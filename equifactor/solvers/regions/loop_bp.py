@@ -149,7 +149,7 @@ class GrowingLoops:
         while length <= self.limits.length and not clock.stopped and self.outcome is None and not stuck.all():
             by_time = self.budget.left / (4.0 * Seconds.LOOP_ORDER)
             most = int(min(by_time, self.budget.memory / _BYTES_PER_FACTOR))
-            balls = Balls.grow(self.part, np.where(stuck, lengths, length), size, most)
+            balls = Balls.grow(self.part, np.where(stuck, lengths, length), size, most, self.budget.left)
             ran = False
             if balls is not None:
                 if balls.whole.all():

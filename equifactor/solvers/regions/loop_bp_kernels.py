@@ -20,7 +20,7 @@ _FLOOR = -300.0  # The least log message: a message that vanished could never re
 
 
 @kernel
-def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
+def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most, most_visits):
     """Grow the ball of every variable: factors on loops of at most length [V] factors through it or its own factors.
 
     A factor whose two nearest variables are d and d' steps away lies on a closed walk of d + d' + 1 factors. The walk
@@ -33,7 +33,8 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
     Returns:
         ball_ptr [V+1] and factors of the balls, member_ptr [V+1] and their variables (the centre first), whether each
         of these has a factor outside the ball, and whether each ball [V] holds all that can be reached.
-        The lists are empty if they would have more than `most` factors.
+        The lists are empty if they would have more than `most` factors, or take more than `most_visits` visits of a
+        factor from a variable.
     """
     num_vars, num_factors = len(var_ptr) - 1, len(scope_ptr) - 1
     dist = np.full(num_vars, _FAR, np.int64)
@@ -48,11 +49,14 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
     ball_ptr, member_ptr = np.zeros(num_vars + 1, np.int64), np.zeros(num_vars + 1, np.int64)
     ball, member = np.empty(8 * num_vars + 16, np.int64), np.empty(8 * num_vars + 16, np.int64)
     whole = np.ones(num_vars, np.bool_)
-    tries = 0
+    tries = visits = 0
     i = 0
     while i < num_vars:
         tries += 1
         reach = length[i]
+        if visits > most_visits:
+            nothing = np.empty(0, np.int64)
+            return ball_ptr, nothing, member_ptr, nothing, np.empty(0, np.bool_), whole
         # Distances are computed up to half of the length: further variables are only met as the ends of factors.
         queue[0], dist[i], end = i, 0, 1
         broad[i] = False
@@ -60,6 +64,7 @@ def grow_balls(scope_ptr, scope_vars, var_ptr, var_factors, length, size, most):
         while first < end and (end <= _WIDE * size or reach == 1):
             u = queue[first]
             first += 1
+            visits += var_ptr[u + 1] - var_ptr[u]
             for r in range(var_ptr[u], var_ptr[u + 1]):
                 a = var_factors[r]
                 if mark[a] == tries and (not broad[u] or broad_mark[a] == tries):

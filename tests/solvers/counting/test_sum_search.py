@@ -207,8 +207,8 @@ def test_a_wide_formula_can_be_given_up() -> None:
 def test_clauses_of_many_states_are_counted_before_they_are_made(lines_run) -> None:
     """Variables of 60 states have 1,770 clauses each, which no short limit allows."""
     graph = ef.generators.potts_grid(4, 4, states=60, seed=0)
-    assert formula_of(graph, 1e-3) is None
-    assert lines_run(lambda: formula_of(graph, 1e-3)) < 2000
+    assert formula_of(graph, Clock(1e-3)) is None
+    assert lines_run(lambda: formula_of(graph, Clock(1e-3))) < 2000
 
 
 @pytest.mark.parametrize("factor", [AtMost(9), Count([0.5] * 10)])
@@ -220,3 +220,14 @@ def test_counts_that_exclude_nothing(factor: StructuredFactor) -> None:
     assert got.log_z == pytest.approx(want.log_z)
     np.testing.assert_allclose(got.marginals.values, want.marginals.values, atol=1e-12)
     assert ef.compile_circuit(graph).log_z([{}]) == pytest.approx([want.log_z])
+
+
+def test_a_formula_that_is_late_is_not_finished(driven_time, lines_run) -> None:
+    rng = np.random.default_rng(0)
+    tables = [([n, n + 1], rng.uniform(size=(3, 3))) for n in range(200)]
+    graph = FactorGraph([3] * 201, tables)
+    whole = lines_run(lambda: formula_of(graph))
+    driven_time.tick = 0.01
+    found = []
+    assert lines_run(lambda: found.append(formula_of(graph, Clock(0.08)))) < 0.7 * whole
+    assert found == [None]

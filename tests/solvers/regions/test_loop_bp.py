@@ -39,6 +39,13 @@ def balls_of(graph: FactorGraph, length: int, size: int = 1000) -> Balls:
     return balls
 
 
+def test_balls_that_would_take_too_long_are_not_grown() -> None:
+    graph = ising_grid(5, 5, seed=0)
+    part = LoopyPart.of(graph)
+    assert Balls.grow(part, np.full(25, 8), 100, 10**6, seconds=1e-6) is None
+    assert Balls.grow(part, np.full(25, 8), 100, 10**6, seconds=1.0) is not None
+
+
 def test_trees_are_exact_at_once() -> None:
     tree = random_tree(30, card=(2, 4), zeros=0.2, seed=3)
     got, want = solve(tree, "MAR", "loop-bp(length=1)"), solve(tree, "MAR", "bp")
