@@ -90,14 +90,14 @@ class DecodingResult:
 
     def __str__(self) -> str:
         done = int(self.decoded.sum())
-        speed = done / self.seconds if self.seconds else float("inf")
-        share = self.converged.sum() / max(done, 1)
-        proven = "" if self.proven is None else f", {self.proven.sum() / max(done, 1):.2%} proven"
         undecided = f", {self.undecided.sum()} undecided" if self.undecided.any() else ""
-        shares = f"{share:.2%} converged{proven}"
+        if not done:
+            return f"0 of {len(self)} shots{undecided} by {self.method}"
+        speed = done / self.seconds if self.seconds else float("inf")
+        proven = "" if self.proven is None else f", {self.proven.sum() / done:.2%} proven"
+        shares = f"{self.converged.sum() / done:.2%} converged{proven}"
         seen = self.iterations[self.decoded]
-        ms = 1e3 * self.seconds / max(done, 1)
-        spread = spread_text(float(seen.mean()) if done else 0.0, spread_of_shots(seen), ms, "shot")
+        spread = spread_text(float(seen.mean()), spread_of_shots(seen), 1e3 * self.seconds / done, "shot")
         return f"{done} of {len(self)} shots{undecided}, {shares}, {speed:.4g} shots/s by {self.method}; {spread}"
 
     def errors(self, flips: BoolArray) -> BoolArray:

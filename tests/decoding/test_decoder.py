@@ -311,3 +311,8 @@ def test_settings_are_keywords_or_text() -> None:
         Decoder([[1, 1]], "relay", method="min-sum")
     with pytest.raises(OptionError, match=r"Cannot read the decoding method 'relay\('"):
         Decoder(model, "relay(")
+
+
+def test_a_result_without_a_decoded_shot_has_no_rates() -> None:
+    decoder = Decoder([[1, 1, 0], [0, 1, 1]], 0.1, [[1, 0, 0]], method="min-sum")
+    assert str(decoder.decode([[1, 0], [1, 1]], time_limit=0.0)) == "0 of 2 shots by min-sum"
