@@ -105,6 +105,7 @@ def test_an_old_name_of_a_module_leads_to_the_new_one(name: str) -> None:
         ("TabularCPD", "(parents, table) in equifactor.BayesianNetwork"),
         ("LabelizedVariable", "equifactor.FactorGraph"),
         ("VariableElimination", 'equifactor.solve(graph, solver="exact")'),
+        ("HMM", "equifactor.DynamicNetwork"),
         ("LazyPropagation", 'equifactor.solve(graph, solver="exact")'),
         ("BeliefPropagation", 'equifactor.solve(graph, solver="bp")'),
         ("JTree", 'equifactor.solve(graph, solver="exact")'),

@@ -37,7 +37,9 @@ _PLACES = {
     _MAR: "ApproxInference Inference getPosterior infer inference marginal marginals posterior predict_proba query",
     'write equifactor.solve(graph, "MAP", "mplp")': "DualDecomposition MPLP Mplp",
     _MAP: "argmax map map_query mpe",
-    "equifactor.ChainCRF is a model of sequences": "ChainModel HMM HiddenMarkovModel LinearChainCRF",
+    "equifactor.ChainCRF is a model of sequences": "ChainModel LinearChainCRF",
+    "equifactor.DynamicNetwork is a Bayesian network in time": "DBN DBNInference DynamicBN DynamicBayesianNetwork HMM "
+    "HiddenMarkovModel",
     _DECODER: "BpDecoder BpOsdDecoder BPDecoder BPOSD Matching MinSumBPDecoder RelayDecoder bp_decoder bposd_decoder",
 }
 _SOLVERS = {
