@@ -29,6 +29,10 @@ FAMILIES = {
     "potts": "pairwise(num_vars=12, degree=3, card=3, coupling_std=4, structures=4, n={n}, seed={seed})",
     "triangles": "pairwise(num_vars=25, topology=triangles, coupling_mean=-0.7, coupling_std=0.2, n={n}, seed={seed})",
     "noisy-or": "noisy-or(num_causes=10, num_effects=12, parents=2-4, prior=0.2, observed=1.0, n={n}, seed={seed})",
+    "regular": "pairwise(num_vars=14, degree=7, coupling_std=0.7, field_std=0.5, structures=4, n={n}, seed={seed})",
+    "networks": "network(num_vars=24, parents=2-3, card=3, window=5, sharpness=3.0, structures=4, n={n}, seed={seed})",
+    "tables": "random(num_vars=18, num_factors=16, arity=3-4, strength=2.5, structures=4, n={n}, seed={seed})",
+    "pedigrees": "pedigree(num_people=9, loci=2, alleles=3, typed=0.5, structures=4, n={n}, seed={seed})",
     "ising": "ising(4x4, n={n}, seed={seed})",
 }
 _TEST = {"n": 100, "seed": 880_001}

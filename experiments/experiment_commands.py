@@ -260,15 +260,35 @@ def weights(
 
     _one_of("KIND", kind, KINDS)
     _one_of("TASK", task, TASKS)
-    try:
-        settings: dict[str, Any] = dict(json.loads(network))
-    except (ValueError, TypeError):
-        raise OptionError(f"--network must be an object in JSON, found {network!r}.") from None
     recipe = WeightsRecipe(
-        kind, task, device, seconds, seed, start, lr=lr, data=data, balance=balance, network=settings, share=share,
-        batch=batch, states=states,
+        kind, task, device, seconds, seed, start, lr=lr, data=data, balance=balance, network=_settings(network),
+        share=share, batch=batch, states=states,
     )  # fmt: skip
     print(json.dumps(make_weights(recipe, out or shipped_folder())))
+
+
+@app.command(
+    short_help="Make the weights of fe-net for MAR.",
+    epilog=example(f"{_PROGRAM} shapes fe-net-mar.safetensors --seconds 430 --lr 0.001"),
+)
+def shapes(
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="Model file to write, with a log beside it.")],
+    device: Device = "cuda",
+    seconds: Annotated[float, typer.Option("--seconds", help="Time for the whole run.")] = 430.0,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of training.")] = 0,
+    lr: Annotated[float, typer.Option("--lr", help="The largest learning rate.")] = 1.5e-3,
+    start: Annotated[str, typer.Option("--start", metavar="FILE", help="Weights to start from.")] = "shipped",
+    network: Annotated[
+        str, typer.Option("--network", metavar="JSON", help="Settings of a network from random weights.")
+    ] = "{}",
+    share: Annotated[float, typer.Option("--share", help="Share of the graphs of each prepared family.")] = 1.0,
+    pairs: Annotated[int | None, typer.Option("--pairs", help="Use only the first N shapes of pair models.")] = None,
+) -> None:
+    """Train fe-net for MAR on few shapes of graphs, whose captured steps a GPU repeats with new potentials."""
+    from experiments.shape_training import ShapeRecipe, train_on_shapes
+
+    recipe = ShapeRecipe(_settings(network), start, device, seconds, seed=seed, lr=lr, share=share, pairs=pairs)
+    print(json.dumps(train_on_shapes(recipe, out)))
 
 
 @app.command(
@@ -325,6 +345,14 @@ def card(
     from experiments.score_card import card_page
 
     sys.stdout.write(card_page(results, board))
+
+
+def _settings(text: str) -> dict[str, Any]:
+    """Return the settings of a network, given as an object in JSON."""
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError):
+        raise OptionError(f"--network must be an object in JSON, found {text!r}.") from None
 
 
 def main(args: Sequence[str] | None = None) -> int:

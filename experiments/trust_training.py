@@ -50,8 +50,8 @@ _BATCH, _STEPS = 3000, 1200  # Variables in a batch, and gradient steps.
 _BP_RUNS = 3  # The first runs are those of BP.
 # Families that are left out together. No fold has two families of one kind, such as pedigrees and linkage.
 FOLDS = (
-    ("Promedus", "labels", "two layers"), ("linkage", "colourings", "diagnosis"),
-    ("Pedigree", "sparse pairs", "long gates"), ("CSP", "or gates", "relational"), ("DBN", "pedigrees"),
+    ("Promedus", "labels", "two layers", "hard constraints"), ("linkage", "colourings", "diagnosis", "joint chains"),
+    ("Pedigree", "sparse pairs", "long gates"), ("CSP", "or gates", "relational"), ("DBN", "pedigrees", "circuits"),
     ("Grids", "random tables", "two slices"), ("Segmentation", "formulas", "large pedigrees", "Alchemy"),
     ("ObjectDetection", "Bayesian networks", "spins", "dense pairs"),
 )  # fmt: skip

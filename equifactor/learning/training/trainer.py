@@ -313,7 +313,7 @@ def _release(trainer: Trainer) -> None:
     import torch
 
     if trainer.captured is not None:
-        trainer.captured.captured.clear()
+        trainer.captured.captures.captured.clear()
         gc.collect()
         torch.cuda.empty_cache()
 
