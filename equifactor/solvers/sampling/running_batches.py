@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
 
 _MOST = 64  # Batches at most; then pairs of batches are joined. Halved or doubled: error within 15 %.
-_MEMORY = 2**23  # Numbers that all batches keep at most: 64 MiB.
+_MEMORY = 2**23  # Sums that all batches keep at most, beside as many of squares: 128 MiB.
 _PIECE = 2**15  # Numbers that are diagnosed at a time: 256 KiB, which stay in the cache.
 # The squared error of chains that have not mixed, over their variance. By `benchmarks.coverage`, tuning seeds: `auto`
 # on grids with strong couplings.
