@@ -154,7 +154,7 @@ def search(a, budget):  # type: ignore[no-untyped-def]
                     return FINISHED
                 reg[STATE] = BRANCH_DONE
                 continue
-            if reg[WORK] > end_of_work:
+            if reg[WORK] > end_of_work or reg[FULL]:
                 return PAUSED
             if reg[CLAUSES] + 3 > len(s.quality) or s.ptr[reg[CLAUSES]] + 2 * n + 4 > len(s.lits):
                 return NEEDS_CLAUSES

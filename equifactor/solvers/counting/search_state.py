@@ -86,7 +86,9 @@ class SumSearch:
         begin = Clock.now()
         self.outcome = search(tuple(self.arrays), self._work)
         seconds = Clock.now() - begin
-        if self.outcome == places.PAUSED:
+        if self.arrays.reg[places.FULL]:  # The search ends there at once, so that it does not depend on the time.
+            self._make_room_for_sums()
+        elif self.outcome == places.PAUSED:
             self._work = int(self._work * min(4.0, max(0.25, CALL_SECONDS / max(seconds, 1e-6)))) + 1
         elif self.outcome == places.NEEDS_CLAUSES:
             self._forget_clauses()
@@ -97,8 +99,6 @@ class SumSearch:
                 self.is_full = True
                 return
             self._set(arena=_longer(self.arrays.arena), node_ptr=_longer(self.arrays.node_ptr))
-        if self.arrays.reg[places.FULL]:
-            self._make_room_for_sums()
         if not self.done:
             self.outcome = places.PAUSED
 

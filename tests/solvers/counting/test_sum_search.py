@@ -231,3 +231,17 @@ def test_a_formula_that_is_late_is_not_finished(driven_time, lines_run) -> None:
     found = []
     assert lines_run(lambda: found.append(formula_of(graph, Clock(0.08)))) < 0.7 * whole
     assert found == [None]
+
+
+@pytest.mark.parametrize("memory", [1e5, 1e9])
+def test_the_search_does_not_depend_on_the_time(memory: float, driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_state, "_FIRST_CACHE", 64)
+    formula = formula_of(ef.generators.potts_grid(4, 4, states=3, seed=2))
+    found = []
+    for tick in (0.0, 1.0):  # An idle machine and a slow one: calls are longer or shorter.
+        driven_time.tick = tick
+        search = SumSearch(formula, np.zeros(formula.num_vars), record=False, memory=memory)
+        while not search.done:
+            search.work()
+        found.append((search.log_sum, search.stats))
+    assert found[0] == found[1]
