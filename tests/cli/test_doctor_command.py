@@ -43,7 +43,7 @@ def test_in_words(command, trial, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran.status == 0
     lines = ran.out.splitlines()
     assert "  first small solve  300 ms" in lines
-    assert "  fe-nbp-map  fe-nbp for MAP, 4,865 parameters" in lines
+    assert "  fe-nbp-map        fe-nbp for MAP, 4,865 parameters" in lines
     assert (
         "note: EQUIFACTOR_DATA: nowhere: there is no such folder. Fetch it with `equifactor download nowhere`." in lines
     )

@@ -90,7 +90,9 @@ class NeuralSolver(IterativeSolver["Run"]):
 
     iterations: int = option(0, "steps; 0: the number it was trained for, or 100 if a MAP run keeps the best", low=0)
     tolerance: float = option(1e-6, "stop when no belief and no message changes by more, in probability", low=0.0)
-    weights: str | None = option(None, "model file (.safetensors); none: the file that comes with the package")
+    weights: str | None = option(
+        None, "model file (.safetensors), or further weights of the package by name: fe-net has wide and small"
+    )
     untrained: bool = option(False, "use the starting weights instead of trained ones")
     engine: Literal["auto", "torch"] = option("auto", "auto: NumPy on a CPU if the network has it, otherwise torch")
     tighten: int = option(0, "MAP: passes of dual ascent from its messages, for a tighter upper bound", low=0)
@@ -105,7 +107,8 @@ class NeuralSolver(IterativeSolver["Run"]):
                     f"{self.name}: the file name {self.weights} contains both kinds of quotes, so the solver cannot be "
                     "written as text. Rename the file."
                 )
-            card = card_of_file(self.weights)  # A missing or foreign file raises now, not at the first graph.
+            # A missing or foreign file raises now, not at the first graph.
+            card = card_of_file(weights_file(self.name, self.weights))
             if card.kind != self.name:
                 raise OptionError(
                     f"{self.name}: {self.weights} holds a network of the kind {card.kind}. Pass the file itself as "
@@ -138,7 +141,7 @@ class NeuralSolver(IterativeSolver["Run"]):
         super().check_task(task)
         if self.untrained:
             return
-        path = self.weights or shipped_weights(self.name, task)
+        path = self._weights_file(task)[0]
         if self.weights is None and not Path(path).is_file():
             raise OptionError(_not_shipped(self.name, task))
         trained = card_of_file(path).task
@@ -152,8 +155,8 @@ class NeuralSolver(IterativeSolver["Run"]):
         """Return a hash of the model file, or of those of the package, whose weights may change with a new version."""
         if self.untrained:
             return ""
-        shipped = [shipped_weights(self.name, task) for task in (Task.MAR, Task.MAP)]
-        files = [Path(self.weights)] if self.weights else [path for path in shipped if path.is_file()]
+        files = [shipped_weights(self.name, task) for task in (Task.MAR, Task.MAP)]
+        files = [Path(weights_file(self.name, self.weights))] if self.weights else [f for f in files if f.is_file()]
         return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
 
     def is_native(self, context: SolveContext) -> bool:
@@ -191,7 +194,8 @@ class NeuralSolver(IterativeSolver["Run"]):
 
     def _weights_file(self, task: Task) -> tuple[str, int]:
         """Return the model file, and when it was last changed."""
-        path = os.fspath(self.weights or shipped_weights(self.name, task))
+        given = self.weights and weights_file(self.name, self.weights)
+        path = os.fspath(given or shipped_weights(self.name, task))
         try:
             return path, Path(path).stat().st_mtime_ns
         except OSError:
@@ -327,6 +331,12 @@ class NeuralSolver(IterativeSolver["Run"]):
 def shipped_weights(kind: str, task: Task) -> Path:
     """Return the file of the package with weights for a task; PR uses those of MAR."""
     return WEIGHTS / f"{kind}-{_trained_task(task).lower()}.safetensors"
+
+
+def weights_file(kind: str, given: str) -> str:
+    """Return the model file that the option `weights` names: a path, or a name such as `small` in the package."""
+    own = WEIGHTS / f"{kind}-{given}-{Task.MAR.lower()}.safetensors"
+    return os.fspath(own) if given.isalpha() and own.is_file() else given
 
 
 def _trained_task(task: Task) -> Task:

@@ -19,7 +19,7 @@ from equifactor.base.status import PLAIN_TASKS
 from equifactor.generators import asymmetric_grid, ising_grid
 from equifactor.solvers import parse_solver
 from equifactor.solvers.learned import model_card
-from equifactor.solvers.learned.learned_solver import NeuralSolver
+from equifactor.solvers.learned.learned_solver import NeuralSolver, weights_file
 from equifactor.solvers.learned.network import build, network_kinds
 from equifactor.solving.registry import solver_class, solver_names
 from equifactor.symmetry import equivariance_error
@@ -201,6 +201,19 @@ def test_the_fingerprint_of_shipped_weights_is_that_of_their_files(tmp_path, mon
     (tmp_path / "fe-net-map.safetensors").write_bytes(b"two")
     assert len({first, parse_solver("fe-net").fingerprint(), ""}) == 3
     assert parse_solver("fe-net(untrained)").fingerprint() == ""
+
+
+@pytest.mark.parametrize("name", ["small", "wide"])
+def test_further_weights_of_the_package_have_names(name: str) -> None:
+    solver = parse_solver(f"fe-net(weights={name})")
+    got = solve(GRAPHS["loop"], "MAR", solver)
+    path = weights_file("fe-net", name)
+    assert path.endswith(f"fe-net-{name}-mar.safetensors")
+    same = solve(GRAPHS["loop"], "MAR", f"fe-net(weights='{path}')")
+    assert got.marginals.values == pytest.approx(same.marginals.values)
+    assert solver.fingerprint() != parse_solver("fe-net").fingerprint()
+    with pytest.raises(OptionError, match="trained for MAR and cannot do MAP"):
+        solve(GRAPHS["loop"], "MAP", solver)
 
 
 def test_solver_pickles(tmp_path: Path, write_model) -> None:
