@@ -29,6 +29,7 @@ WRONG = [
 # Texts that are valid for some fields, or that cannot be distinguished from valid ones.
 ALLOWED = {
     "data": {'""', '"\\ud800"', '"\\u001b[2J"', '"x\\ny"'},
+    "start": {'""', '"\\ud800"', '"\\u001b[2J"', '"x\\ny"'},
     "metrics": {"{}"},
     "seed": {"null", "-1", "1" + "0" * 12, "1" + "0" * 400},
     "updates": {"null", "1" + "0" * 12, "1" + "0" * 400},
