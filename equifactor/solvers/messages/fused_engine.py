@@ -32,7 +32,9 @@ _MOST_ENTRIES = 4096  # Entries of a table, each side rounded up to a power of t
 _MOST_ENTRIES_OF_MORE = (
     1024  # The same of tables of three or four variables, which need several blocks at once. By hand.
 )
-_MOST_ARITY = 2  # Variables of a table. `table_messages` takes up to four.
+# Variables of a table. `table_messages` takes up to four: on an H200 its messages for three and four binary variables
+# agree with torch (errors 8e-16 in float64, 1.4e-6 in float32), but its speed has not been measured.
+_MOST_ARITY = 2
 _ENTRIES_OF_MORE = 512  # Table entries of a program of `table_messages`. Chosen by hand.
 # Table entries of a program of `pair_messages`: up to 16 entries a table, and above. On an H200 grids with 2 and 11
 # states take 35 and 109 us; with 1,024 entries for both 39 and 164 us.
