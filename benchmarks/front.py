@@ -187,8 +187,11 @@ def curves(rows: Sequence[Row], graphs: Sequence[str], limits: Sequence[float]) 
 
 
 def ratios(of: dict[str, np.ndarray]) -> tuple[np.ndarray, list[str]]:
-    """Return the error of `auto` over the least error of a single solver at each limit, and the best single solvers."""
-    single = [solver for solver in of if not solver.startswith("auto")]
+    """Return the error of `auto` over the least error of a single solver at each limit, and the best single solvers.
+
+    A learned solver is the best one only if its error is less than that of every other single solver.
+    """
+    single = sorted((s for s in of if not s.startswith("auto")), key=lambda solver: solver.startswith(LEARNED))
     if not single:
         return np.full(len(next(iter(of.values()))), np.nan), ["auto"] * len(next(iter(of.values())))
     errors = np.stack([of[solver] for solver in single])

@@ -25,6 +25,11 @@ def test_late_answers_count_as_no_answer_and_early_ones_stay() -> None:
     assert best == ["bp", "fe-net"]
 
 
+def test_a_learned_solver_is_best_only_if_no_other_solver_ties_with_it() -> None:
+    _, best = ratios({"fe-net": np.array([0.0, 0.1]), "bp": np.array([0.0, 0.2]), "auto": np.array([0.0, 0.1])})
+    assert best == ["bp", "fe-net"]
+
+
 def test_limits_and_regular_graphs() -> None:
     assert limits_from(0.003, 20.0) == [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 20.0]
     graph = regular(0, 20, 3, 1.0)
