@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -12,7 +13,11 @@ from equifactor.base.errors import ModelError, OptionError
 from equifactor.decoding import BinarySymmetricChannel, ErasureChannel, WordDecoder, word_error_rates
 from equifactor.show.plot import plot_error_rates
 
-CODE = ef.generators.LdpcCode.random(24, 12, seed=1)
+
+@functools.cache
+def code() -> ef.generators.LdpcCode:
+    """Return a random code of 24 bits."""
+    return ef.generators.LdpcCode.random(24, 12, seed=1)
 
 
 def test_likeliest_word_on_a_tree() -> None:
@@ -54,7 +59,7 @@ def test_bits_in_the_same_checks_and_in_none() -> None:
     ],
 )
 def test_rates_grow_with_the_noise(good: object, bad: object) -> None:
-    rows = list(word_error_rates(CODE, [good, bad], ["sum-product", "min-sum"], words=300))  # type: ignore[list-item]
+    rows = list(word_error_rates(code(), [good, bad], ["sum-product", "min-sum"], words=300))  # type: ignore[list-item]
     assert [row.method for row in rows] == ["sum-product", "min-sum"] * 2
     assert rows[0].word_error_rate < 0.1 < 0.3 < rows[2].word_error_rate
     assert all(row.bit_error_rate <= row.word_error_rate for row in rows)
@@ -63,7 +68,7 @@ def test_rates_grow_with_the_noise(good: object, bad: object) -> None:
 
 def test_nothing_lost_is_nothing_wrong() -> None:
     for channel in (ErasureChannel(loss=0.0), BinarySymmetricChannel(flip=0.0)):
-        assert next(word_error_rates(CODE, [channel], words=50)).word_errors == 0
+        assert next(word_error_rates(code(), [channel], words=50)).word_errors == 0
     with pytest.raises(OptionError):
         ErasureChannel(loss=2.0)
 

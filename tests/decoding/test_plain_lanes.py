@@ -77,7 +77,7 @@ def test_answers_are_those_of_the_kernels(name: str, method: str) -> None:
     model = MODELS[name]()
     plain, kernels = both(model, method)
     assert (plain.problem.num_links > 0) == (name == "linked" and plain.method.link)
-    shots = ShotSampler(model, 3).sample(0, 40 if name == "other" else 150)[0]
+    shots = ShotSampler(model, 3).sample(0, 40 if name in ("other", "random") else 100)[0]
     assert_same(plain.decode(shots, corrections=True), kernels.decode(shots, corrections=True))
 
 

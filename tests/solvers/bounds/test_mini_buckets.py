@@ -301,7 +301,7 @@ def test_the_runs_of_the_upper_bound_share_the_memory(mebibytes: float, driven_t
     budget = Budget(Clock(5.0), memory=mebibytes * 2**20)
     side = upper_side.UpperSide(ising_grid(15, 15, seed=0), math.inf, 600, 0, budget)
     most = 0.0
-    while not side.ladder.finished and side.iterations < 600:
+    while not side.ladder.finished and side.iterations < 200:
         side.ladder.advance()
         most = max(most, sum(run.bytes for run in side._kept))
     assert most <= budget.memory

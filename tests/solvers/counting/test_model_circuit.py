@@ -1,5 +1,6 @@
 """Circuits against enumeration, and their files."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,12 @@ GRAPH = FactorGraph(
         (["e"], [0.3, 0.7]),
     ],
 )
-CIRCUIT = ef.compile_circuit(GRAPH)
+
+
+@functools.cache
+def circuit() -> Circuit:
+    """Return the circuit of `GRAPH`. Collecting the tests must not wait for its kernels to compile."""
+    return ef.compile_circuit(GRAPH)
 
 
 def random_evidence(graph: FactorGraph, count: int, seed: int) -> np.ndarray:
@@ -71,9 +77,9 @@ def test_literals_that_the_circuit_does_not_have(graph: FactorGraph) -> None:
 
 
 def test_names_and_single_answers() -> None:
-    assert CIRCUIT.log_z({"b": "high"}) == CIRCUIT.log_z([{"b": 2}])[0]
-    assert CIRCUIT.marginals({"a": 1})["b"][2] == 0.0
-    assert CIRCUIT.log_z() == pytest.approx(ef.solve(GRAPH, "PR", "brute").log_z)
+    assert circuit().log_z({"b": "high"}) == circuit().log_z([{"b": 2}])[0]
+    assert circuit().marginals({"a": 1})["b"][2] == 0.0
+    assert circuit().log_z() == pytest.approx(ef.solve(GRAPH, "PR", "brute").log_z)
 
 
 def test_weights_too_small_for_linear_numbers() -> None:
@@ -88,20 +94,20 @@ def test_weights_too_small_for_linear_numbers() -> None:
 
 def test_samples_have_the_marginals() -> None:
     for evidence in ({}, {"a": 0}):
-        samples = CIRCUIT.sample(4000, evidence, seed=3)
+        samples = circuit().sample(4000, evidence, seed=3)
         assert np.isfinite(GRAPH.log_score(samples)).all()
-        p = CIRCUIT.marginals(evidence)
+        p = circuit().marginals(evidence)
         for i, d in enumerate(GRAPH.card):
             found = np.bincount(samples[:, i], minlength=d) / len(samples)
             np.testing.assert_allclose(found, p[i], atol=0.05)
-    np.testing.assert_array_equal(CIRCUIT.sample(5, seed=1), CIRCUIT.sample(5, seed=1))
+    np.testing.assert_array_equal(circuit().sample(5, seed=1), circuit().sample(5, seed=1))
 
 
 def test_saved_circuits_come_back(tmp_path: Path) -> None:
-    CIRCUIT.save(tmp_path / "a.safetensors")
+    circuit().save(tmp_path / "a.safetensors")
     back, rows = Circuit.load(tmp_path / "a.safetensors"), random_evidence(GRAPH, 9, seed=2)
-    np.testing.assert_array_equal(back.marginals(rows), CIRCUIT.marginals(rows))
-    assert back.marginals({"b": "low"})["a"].tolist() == CIRCUIT.marginals({"b": "low"})["a"].tolist()
+    np.testing.assert_array_equal(back.marginals(rows), circuit().marginals(rows))
+    assert back.marginals({"b": "low"})["a"].tolist() == circuit().marginals({"b": "low"})["a"].tolist()
 
 
 def test_damaged_files_are_refused(tmp_path: Path) -> None:
@@ -111,7 +117,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"no circuit")
     with pytest.raises(FormatError, match=r"expected a file that Circuit\.save wrote"):
         Circuit.load(path)
-    CIRCUIT.save(path)
+    circuit().save(path)
     data = path.read_bytes()
     header = {"equifactor.circuit": '{"variables": null, "states": null, "chance": false}'}
     for name, change in [("arena", 10**6), ("arena", -(10**6)), ("node_ptr", 3), ("state_literal", 99), ("card", 5)]:
@@ -127,7 +133,7 @@ def test_counts_of_any_size() -> None:
     assert ef.compile_circuit(FactorGraph([2] * 200, [([0, 1], Clause())])).count() == 3 * 2**198
     assert ef.compile_circuit(FactorGraph([3] * 50)).count() == 3**50
     with pytest.raises(ModelError, match="hide the count"):
-        CIRCUIT.count()
+        circuit().count()
 
 
 def test_possible_assignments_are_counted_whatever_their_weights() -> None:
@@ -161,24 +167,24 @@ def test_what_circuits_refuse() -> None:
     with pytest.raises(ModelError, match=r"not complete after .* Raise time_limit"):
         ef.compile_circuit(ef.generators.ising_grid(30, 30, seed=1), time_limit=0.05)
     with pytest.raises(ModelError, match="array of whole numbers"):
-        CIRCUIT.log_z(np.zeros((2, 3), int))
+        circuit().log_z(np.zeros((2, 3), int))
     with pytest.raises(ModelError, match="out of range"):
-        CIRCUIT.log_z(np.full((2, 5), 2))
+        circuit().log_z(np.full((2, 5), 2))
     with pytest.raises(ModelError, match="one mapping"):
-        CIRCUIT.sample(2, [{0: 1}])
+        circuit().sample(2, [{0: 1}])
     with pytest.raises(ModelError, match="observed states only"):
-        CIRCUIT.log_z({"a": [0.2, 0.8]})
+        circuit().log_z({"a": [0.2, 0.8]})
     parents = ef.compile_circuit(FactorGraph([2] * 9, [(list(range(9)), NoisyOr(0.1, [0.5] * 8))]))
     with pytest.raises(ModelError, match="Noisy-or"):
         parents.best()
     with pytest.raises(ModelError, match="Compile it with parameters=True"):
-        CIRCUIT.gradient()
+        circuit().gradient()
 
 
 def test_solve_takes_a_circuit() -> None:
     rows = random_evidence(GRAPH, 30, seed=4)
     for task in ("MAR", "PR", "MAP"):
-        found, want = ef.solve(CIRCUIT, task, evidence=rows), ef.solve(GRAPH, task, "brute", evidence=rows)
+        found, want = ef.solve(circuit(), task, evidence=rows), ef.solve(GRAPH, task, "brute", evidence=rows)
         assert found.statuses == want.statuses
         if task == "MAP":
             np.testing.assert_allclose(found.log_scores, want.log_scores, atol=1e-12)
@@ -186,13 +192,13 @@ def test_solve_takes_a_circuit() -> None:
             np.testing.assert_allclose(GRAPH.log_score(possible), found.log_scores[found.solved], atol=1e-12)
         else:
             np.testing.assert_allclose(found.log_z, want.log_z, atol=1e-12)
-    some = ef.solve(CIRCUIT, evidence=[{"a": 0}, {"b": "high"}], targets=["b"])
+    some = ef.solve(circuit(), evidence=[{"a": 0}, {"b": "high"}], targets=["b"])
     assert list(some.marginals) == ["b"]
     assert some.marginals["b"][1].tolist() == [0.0, 0.0, 1.0]
-    assert ef.solve(CIRCUIT, evidence={"a": 1}).marginals["b"] == pytest.approx(CIRCUIT.marginals({"a": 1})["b"])
+    assert ef.solve(circuit(), evidence={"a": 1}).marginals["b"] == pytest.approx(circuit().marginals({"a": 1})["b"])
     for refused in ({"solver": "bp"}, {"do": {"a": 1}}, {"task": "MMAP"}):
         with pytest.raises(OptionError, match="circuit"):
-            ef.solve(CIRCUIT, **refused)
+            ef.solve(circuit(), **refused)
 
 
 def test_estimates_and_progress() -> None:
@@ -208,11 +214,11 @@ def test_estimates_and_progress() -> None:
 
 def test_a_series_is_one_set_of_evidence() -> None:
     pandas = pytest.importorskip("pandas")
-    answer = ef.solve(CIRCUIT, evidence=pandas.Series({"a": 1, "b": "mid"}))
+    answer = ef.solve(circuit(), evidence=pandas.Series({"a": 1, "b": "mid"}))
     assert answer.log_z == pytest.approx(ef.solve(GRAPH, "PR", evidence={"a": 1, "b": "mid"}).log_z)
     with pytest.raises(OptionError, match="seed must be"):
-        CIRCUIT.sample(2, seed=-1)
+        circuit().sample(2, seed=-1)
 
 
 def test_a_circuit_prints_its_size() -> None:
-    assert str(CIRCUIT) == f"Circuit(5 variables, {CIRCUIT.num_nodes} nodes, {CIRCUIT.num_edges} edges)"
+    assert str(circuit()) == f"Circuit(5 variables, {circuit().num_nodes} nodes, {circuit().num_edges} edges)"

@@ -64,17 +64,17 @@ def test_larger_bounds_are_better_and_say_so() -> None:
     want = solve(graph, "MAR", "exact")
     runs = [
         solve(graph, "MAR", f"regions(start={start}, bound={bound}, splittings=4)")
-        for start, bound in ((0, 4), (4, 6), (6, 8))
+        for start, bound in ((0, 4), (6, 8))
     ]
     errors = [hellinger(want.marginals, run.marginals) for run in runs]
-    assert errors[2] < 0.5 * errors[0]
+    assert errors[1] < 0.5 * errors[0]
     estimates = [run.stats["error_estimate"] for run in runs]
-    assert estimates[2] < estimates[0]
-    assert abs(runs[2].log_z - want.log_z) < abs(runs[0].log_z - want.log_z)
-    truth = 0.5 * np.add.reduceat(np.abs(runs[2].marginals.values - want.marginals.values), want.marginals.ptr[:-1])
-    assert truth.mean() < 3 * estimates[2]
-    assert len(runs[2].stats["error_of_variable"]) == graph.num_vars
-    json.dumps(runs[2].to_dict())
+    assert estimates[1] < estimates[0]
+    assert abs(runs[1].log_z - want.log_z) < abs(runs[0].log_z - want.log_z)
+    truth = 0.5 * np.add.reduceat(np.abs(runs[1].marginals.values - want.marginals.values), want.marginals.ptr[:-1])
+    assert truth.mean() < 3 * estimates[1]
+    assert len(runs[1].stats["error_of_variable"]) == graph.num_vars
+    json.dumps(runs[1].to_dict())
 
 
 def test_true_zeros_stay_zero_and_nothing_else_vanishes() -> None:
@@ -92,8 +92,8 @@ def test_true_zeros_stay_zero_and_nothing_else_vanishes() -> None:
 
 
 def test_the_seed_decides() -> None:
-    graph = ising_grid(6, 6, coupling_std=1.0, seed=1)
-    text = "regions(start=2, bound=4, splittings=2)"
+    graph = ising_grid(4, 5, coupling_std=1.0, seed=1)
+    text = "regions(start=2, bound=3, splittings=2)"
     first, again, other = (solve(graph, "MAR", text, seed=seed).marginals.values for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -110,7 +110,7 @@ def test_a_deadline_gives_the_best_so_far(driven_time) -> None:
 
 
 def test_memory_is_bounded() -> None:
-    graph = ising_grid(12, 12, coupling_std=0.5, seed=0)
+    graph = ising_grid(9, 9, coupling_std=0.5, seed=0)
     result = solve(graph, "MAR", "regions(memory_limit=0.0001, splittings=2)")
     assert result.status is Status.CONVERGED
     assert result.stats["log2_largest_table"] < 12
