@@ -50,7 +50,10 @@ def test_auto_gives_an_error_or_bounds(task: str, tick: float, driven_time) -> N
     driven_time.tick = tick
     graph = ising_grid(12, 12, coupling_std=2.0, seed=1)
     got = solve(graph, task, "auto(memory_limit=1e-6)", time_limit=0.5)
-    assert got.log_z is not None
+    if not hasattr(got, "log_z"):  # Marginals that are late leave it out.
+        assert task == "MAR"
+        assert got.message
+        return
     bounded = got.lower_bound is not None and got.upper_bound is not None
     assert bounded or math.isfinite(got.log_z_error)
     truth = solve(graph, "PR", "exact").log_z

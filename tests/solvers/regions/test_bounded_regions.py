@@ -63,8 +63,7 @@ def test_larger_bounds_are_better_and_say_so() -> None:
     graph = ising_grid(8, 8, coupling_std=0.8, seed=5)
     want = solve(graph, "MAR", "exact")
     runs = [
-        solve(graph, "MAR", f"regions(start={start}, bound={bound}, splittings=4)")
-        for start, bound in ((0, 4), (6, 8))
+        solve(graph, "MAR", f"regions(start={start}, bound={bound}, splittings=4)") for start, bound in ((0, 4), (6, 8))
     ]
     errors = [hellinger(want.marginals, run.marginals) for run in runs]
     assert errors[1] < 0.5 * errors[0]
