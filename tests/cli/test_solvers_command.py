@@ -27,7 +27,7 @@ def test_describes_decoding_methods(command) -> None:
         assert re.search(r"^iterations +int +\d+ +1 <= x +\S", out, re.MULTILINE)
     assert re.search(r"^solutions +int +5 ", command("solvers", "relay").out, re.MULTILINE)
     assert "equifactor solvers relay" in command("decode", "--help").out
-    assert "The methods of decoding are bp-osd, learned-memory" in command("solvers", "bposd").err
+    assert "The methods of decoding are bp-osd, class, learned-memory" in command("solvers", "bposd").err
 
 
 def test_describes_methods_of_fitting(command) -> None:
