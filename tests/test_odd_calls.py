@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,12 @@ import numpy as np
 import pytest
 
 import equifactor as ef
+from equifactor.answers import Circuit
 from equifactor.base.argument_types import checks_types
 from equifactor.solving.plugins import load_file
 
 GRAPH = ef.FactorGraph({"a": ["x", "y"], "b": 2}, [(["a"], [0.4, 0.6]), (["a", "b"], [[0.9, 0.1], [0.3, 0.7]])])
 NETWORK = ef.BayesianNetwork({"a": [0.4, 0.6]})
-CIRCUIT = ef.compile_circuit(GRAPH)
 RESULT = ef.solve(GRAPH, solver="brute")
 MAP = ef.solve(GRAPH, "MAP", "brute")
 CHECKS = [[1, 1, 0], [0, 1, 1]]
@@ -24,6 +25,12 @@ MODEL = ef.decoding.ErrorModel.of_matrices(CHECKS, 0.1, [[1, 0, 0]])
 FLAT, IDENTITY = ef.solvers.compile(GRAPH), ef.symmetry.Relabelling.identity(GRAPH)
 GRID = ef.generators.ising_grid(1, 2)
 LDPC = ef.generators.LdpcCode.of_edges([0, 1, 1, 2], [0, 0, 1, 1], 3)
+
+
+@functools.cache
+def circuit() -> Circuit:
+    """Return the circuit of `GRAPH`. Collecting the tests must not wait for its kernels to compile."""
+    return ef.compile_circuit(GRAPH)
 
 
 class Raises:
@@ -185,12 +192,12 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("states of a network", lambda: ef.BayesianNetwork({"a": [0.3, 0.7]}, states=1.0)),
     ("states of a network, a Series", lambda: ef.BayesianNetwork({"a": [0.3, 0.7]}, states=np.array([0, 1]))),
     ("separation, a foreign object", lambda: NETWORK.d_separated(Raises(), "a")),
-    ("circuit, path", lambda: CIRCUIT.load(1.0)),
-    ("circuit, path of d-DNNF", lambda: CIRCUIT.read_nnf([])),
+    ("circuit, path", lambda: circuit().load(1.0)),
+    ("circuit, path of d-DNNF", lambda: circuit().read_nnf([])),
     ("circuit, nodes", lambda: ef.compile_circuit(GRAPH, max_nodes=[])),
     ("circuit, memory", lambda: ef.compile_circuit(GRAPH, memory_limit=NAN)),
-    ("circuit, samples", lambda: CIRCUIT.sample({"a": 1})),
-    ("circuit, too many samples", lambda: CIRCUIT.sample(HUGE)),
+    ("circuit, samples", lambda: circuit().sample({"a": 1})),
+    ("circuit, too many samples", lambda: circuit().sample(HUGE)),
     ("findings, graph", lambda: ef.findings(None, "a", evidence={"b": 0})),
     ("most_informative, graph", lambda: ef.most_informative(None, "a")),
     ("most_informative, many sets", lambda: ef.most_informative(GRAPH, "a", evidence=[])),
