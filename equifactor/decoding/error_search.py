@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 8  # The number of shots that a thread searches between two looks at the clock. Chosen by hand.
 _LARGEST = 1e6  # Infinite gaps count as this one, so that a larger `doubt` means all shots. A convention.
-_SEEN = 4096  # The number of sets that meet the syndrome of a shot and are told apart. Chosen by hand.
+_SEEN = 4096  # The number of sets that explain the syndrome of a shot and are distinguished. Chosen by hand.
 
 
 class SearchEngine:
