@@ -31,7 +31,7 @@ def split_r_hat(total: FloatArray, squares: FloatArray, length: int) -> FloatArr
     mean = _halves(total, half) / n
     within = (np.maximum(_halves(squares, half) / n - mean**2, 0.0) * (n / max(1, n - 1))).mean(axis=0)
     between = mean.var(axis=0, ddof=1)  # B / n in the symbols of the book
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         r_hat = np.sqrt((n - 1) / n + between / within)
     return np.where(within > _NO_VARIANCE, r_hat, np.where(between > _NO_VARIANCE, np.inf, 1.0))
 
@@ -46,7 +46,7 @@ def effective_samples(mean: FloatArray, variance: FloatArray) -> FloatArray:
         mean: [X] the marginals.
         variance: [X] their squared errors.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         worth = mean * (1.0 - mean) / variance
     return np.where(variance > _NO_VARIANCE**2, worth, np.inf)
 

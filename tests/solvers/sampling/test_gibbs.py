@@ -213,3 +213,11 @@ def test_a_call_of_the_kernel_ends_with_the_time_that_is_left(driven_time) -> No
     driven_time.seconds += 0.005
     assert moves._draws_per_call(1) == 2
     assert moves._draws_per_call(1, 0.003) == 1
+
+
+def test_chains_that_hardly_vary_are_far_apart_without_a_warning() -> None:
+    """The ratio of their variances is larger than any float."""
+    total = np.zeros((2, 2, 1))
+    total[:, 1] = 10.0
+    squares = np.where(total > 0.0, total, 1e-318)
+    assert np.isinf(split_r_hat(total, squares, 10)).all()
