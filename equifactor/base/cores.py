@@ -47,6 +47,13 @@ def num_free_threads() -> int:
     return max(1, most - others)
 
 
+def crew_size(threads: int | None, parts: int) -> int:
+    """Return the number of threads for work in several parts: at most the stated number, or None for free cores."""
+    if parts < 2:
+        return 1
+    return min(parts, num_free_threads() if threads is None else threads)
+
+
 def num_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -111,7 +118,10 @@ class Crew:
                 if report is not None and thread == 0:
                     report(min(start + piece, count))
 
-        self.run(run, ended.set)
+        if count > piece:
+            self.run(run, ended.set)
+        else:
+            run(0)
         return not ended.is_set()
 
     def run(self, work: Callable[[int], object], stop: Callable[[], object]) -> None:
@@ -124,10 +134,10 @@ class Crew:
         others = [self._pool.submit(work, k) for k in range(1, self.size)] if self._pool is not None else []
         try:
             work(0)
-        except BaseException:
-            stop()
-            raise
-        finally:
             wait(others)
+        except BaseException:  # Ctrl-C may come while this thread waits.
+            stop()
+            wait(others)
+            raise
         for other in others:
             other.result()

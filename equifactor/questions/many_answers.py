@@ -48,6 +48,7 @@ def solve_sets(
     task: Task,
     how: SolveSettings,
     progress: Progress | bool,
+    threads: int | None,
 ) -> ManyResults:
     """Return the answers of `solve` to many sets of evidence on one graph; see there for the arguments.
 
@@ -63,9 +64,11 @@ def solve_sets(
         _check_agreement(graph, states)
     answers = Answers(graph, asked, len(sets), task)
     with bar(progress, "evidence sets", how.time_limit) as report, clock.govern():
-        context = SolveContext(clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, progress=report)
+        context = SolveContext(
+            clock=clock, seed=how.seed, device=how.device, dtype=how.dtype, threads=threads, progress=report
+        )
         with contextlib.suppress(NotCompiledError):  # The sets without an answer have the status of the time limit.
-            rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method, clock)
+            rows = None if states is None or task is Task.MAP else _one_plan(graph, states, method, context)
             if rows is not None:
                 answers.find_by_rows(rows, cast("IntArray", states), context)
             else:
@@ -170,7 +173,7 @@ def _check_agreement(graph: FactorGraph, states: IntArray) -> None:
         )
 
 
-def _one_plan(graph: FactorGraph, states: IntArray, method: Solver, clock: Clock) -> EvidenceRows | None:
+def _one_plan(graph: FactorGraph, states: IntArray, method: Solver, context: SolveContext) -> EvidenceRows | None:
     """Return the graph prepared for all sets along one plan; None if it does not fit or single sets are cheaper."""
     from equifactor.solvers.auto.chooser import Auto
     from equifactor.solvers.elimination.evidence_rows import EvidenceRows
@@ -179,11 +182,11 @@ def _one_plan(graph: FactorGraph, states: IntArray, method: Solver, clock: Clock
     if not isinstance(method, (Auto, Exact)) or not len(states) or _is_plain(graph, states, method.memory_limit):
         return None
     try:
-        rows = EvidenceRows(graph, method.memory_limit, clock=clock)
+        rows = EvidenceRows(graph, method.memory_limit, clock=context.clock, threads=context.threads)
     except SolveError:
         return None
     if rows.plan.entries > _CHEAP:
-        most_work = planning_work(clock.left)
+        most_work = planning_work(context.clock.left)
         alone = plan(graph.condition(_numbered(states[0])), memory_limit=method.memory_limit, most_work=most_work)
         if alone.entries * _SAVED < rows.plan.entries:
             return None

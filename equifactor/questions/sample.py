@@ -91,7 +91,7 @@ def sample(
         graph = graph.condition(evidence)
     clock = Clock(time_limit)
     with bar(progress, "samples", time_limit) as report, clock.govern():
-        context = SolveContext(clock=clock, seed=seed, progress=report)
+        context = SolveContext(clock=clock, seed=seed, threads=None, progress=report)
         try:
             drawn = _drawn(graph, int(n), method, context)
         except NotCompiledError as error:

@@ -152,8 +152,9 @@ def solve(
         seed: for solvers that draw random numbers.
         device: "cpu" or "cuda"; solvers without a GPU engine ignore it.
         dtype: float type of the torch engine.
-        threads: of the CPU; default all cores that are free, or EQUIFACTOR_THREADS. `bp` uses them on graphs of 50,000
-            pair factors and more with binary variables. The answer does not depend on their number.
+        threads: of the CPU; default all cores that are free, or EQUIFACTOR_THREADS. They share lists of graphs and of
+            evidence, the chains of samplers, and large graphs; docs/choosing.md lists what each solver shares. The
+            answer does not depend on their number.
         strict: raise `SolveError` unless every status is exact, optimal or converged.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
         **settings: settings of the solver: `solve(graph, "MAR", "bp", damping=0.5)` is the same as
@@ -214,7 +215,7 @@ def solve(
             raise OptionError("MMAP takes one set of evidence at a time. Call solve once for each set.")
         from equifactor.questions.many_answers import solve_sets
 
-        many = solve_sets(graph, evidence, targets, wanted, how, progress)
+        many = solve_sets(graph, evidence, targets, wanted, how, progress, cores)
         if strict and not many.solved.all():
             raise SolveError(many.message)
         return many

@@ -17,6 +17,7 @@ import numpy as np
 
 from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import NotCompiledError, TimeIsUp
+from equifactor.base.cores import Crew, crew_size
 from equifactor.base.status import Status, Task
 from equifactor.graph import compile
 from equifactor.graph.kinds import kinds_with
@@ -158,32 +159,36 @@ class Iteration(Generic[State]):
 def run_in_batches(
     solver: IterativeSolver[Any], graphs: Sequence[FactorGraph], task: Task, context: SolveContext
 ) -> Sequence[Estimate]:
-    """Return one estimate per graph, from batches that run one after the other.
+    """Return one estimate per graph, from batches that threads share.
 
     Under a time limit each batch gets a share of the time left. Batches that need more go on after all others had
     their share.
     """
     batches = _batches(graphs, solver.batch_size(context))
-    own = context if len(batches) == 1 else replace(context, progress=None)
+    size = crew_size(context.threads, len(batches)) if solver.side_by_side(context) else 1
+    own = context if len(batches) == 1 else replace(context, progress=None, threads=1 if size > 1 else context.threads)
     found: list[tuple[list[int], Sequence[Estimate]]] = []
     waiting: list[tuple[list[int], Iteration[Any] | None]] = [(batch, None) for batch in batches]
-    known: dict[tuple[int, ...], FlatGraph[np.ndarray]] = {}
-    finished = 0
-    while waiting:
-        left = sum(len(batch) for batch, _ in waiting)
-        later: list[tuple[list[int], Iteration[Any] | None]] = []
-        for batch, begun in waiting:
-            run = begun or Iteration(solver, [graphs[n] for n in batch], task, own, known)
-            run.go_on(context.clock if len(batch) == left else context.clock.part(len(batch) / left))
-            left -= len(batch)
-            if not (run.over or context.clock.stopped):
-                later.append((batch, run))
-                continue
+    known: list[dict[tuple[int, ...], FlatGraph[np.ndarray]]] = [{} for _ in range(size)]
+
+    def advance(thread: int, k: int, _: int) -> None:
+        """Iterate a waiting batch until it is over or had its share of the time."""
+        batch, begun = waiting[k]
+        run = begun or Iteration(solver, [graphs[n] for n in batch], task, own, known[thread])
+        share = size * len(batch) / sum(len(other) for other, _ in waiting[k:])
+        run.go_on(context.clock if share >= 1.0 else context.clock.part(share))
+        if run.over or context.clock.stopped:
             found.append((batch, run.answers()))
-            finished += len(batch)
-            if len(batches) > 1:
-                context.report(finished, len(graphs))
-        waiting = later
+        else:
+            later[k] = batch, run
+        if thread == 0 and len(batches) > 1:
+            context.report(sum(len(done) for done, _ in found), len(graphs))
+
+    with Crew(size) as crew:
+        while waiting:
+            later: dict[int, tuple[list[int], Iteration[Any] | None]] = {}
+            crew.divide(len(waiting), 1, advance)
+            waiting = [later[k] for k in sorted(later)]
     return in_order(found)
 
 

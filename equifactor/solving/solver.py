@@ -177,6 +177,10 @@ class IterativeSolver(Solver, Generic[State]):
         """Return how many edges and table entries are iterated together: more would not fit near caches."""
         return BATCH_SIZE
 
+    def side_by_side(self, context: SolveContext) -> bool:
+        """Return whether threads may iterate batches at the same time: the work must release the GIL."""
+        return False
+
     def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
         """Compile the graphs in batches, iterate and finish."""
         from equifactor.solving.iteration import run_in_batches

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from equifactor.solvers.elimination.program import (
 if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
     from equifactor.solvers.cutsets.cutset_choice import Cut
+
+_Record = TypeVar("_Record", bound=tuple[Any, ...])
 
 
 class Slicing(NamedTuple):
@@ -51,12 +53,31 @@ class BlockProgram(NamedTuple):
         """The records as plain tuples, for a call from Python into a kernel."""
         return tuple(tuple(record) for record in self)
 
+    def twin(self, memory: SharedMemory) -> BlockProgram:
+        """Return the same block for another thread, with memory of its own."""
+        arena, scratch = (
+            theirs if len(theirs) >= len(own) else np.empty_like(own)
+            for own, theirs in zip((self.tables.arena, self.work.scratch), memory, strict=True)
+        )
+        slicing, none = _copied(self.slicing), arena[:0]
+        return BlockProgram(
+            slicing, self.groups._replace(table_ptr=read_only(slicing.begin)), self.clusters,
+            _copied(self.tables._replace(arena=none))._replace(arena=arena),
+            _copied(self.work._replace(scratch=none))._replace(scratch=scratch),
+        )  # fmt: skip
+
 
 class SharedMemory(NamedTuple):
     """Memory that is shared by blocks, as they do not run at the same time."""
 
     arena: FloatArray  # tables and messages
     scratch: FloatArray  # scratch of a downward pass
+
+
+def _copied(record: _Record) -> _Record:
+    """Return a record with copies of its arrays; a copy of a read-only array could be written to, so it stays."""
+    fields: Any = (a.copy() if isinstance(a, np.ndarray) and a.flags.writeable else a for a in record)
+    return type(record)(*fields)
 
 
 def shared_memory(structure: Structure, kept: float) -> SharedMemory:

@@ -11,6 +11,7 @@ import numpy as np
 from equifactor.base.argument_types import checks_types
 from equifactor.base.budget import Budget, Seconds, planning_work
 from equifactor.base.clock import Clock
+from equifactor.base.cores import Crew, crew_size
 from equifactor.base.errors import ModelError, SolveError
 from equifactor.base.status import Task
 from equifactor.factors.lowered_graph import lower
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from equifactor.solvers.elimination.program import ClusterTables
 
 _LANES = 16  # The constant LANES of `kernels.lane_vectors`, whose import would load Numba.
-_CHUNK_WORK = 2.0**25  # Cluster entries between two checks of the clock, 0.1 to 0.5 s.
+_CHUNK_WORK = 2.0**22  # Cluster entries that a thread sums between two checks of the clock, 10 to 60 ms.
 _PLAN_SHARE = 0.2  # The share of the time left for the plan. Chosen by hand, as in `auto`.
 _NO_TIME = "There is no time to sum out the model for all rows of evidence. Raise the time limit, or solve a row alone."
 
@@ -47,6 +48,7 @@ class EvidenceRows:
         graph: the model. Structured factors are written as tables by `lower`.
         memory_limit: GiB for all tables and messages.
         clock: the time for planning, summing out and sixteen rows; None for no limit.
+        threads: of the CPU, which share the rows; None for all cores that are free.
 
     Raises:
         SolveError: if the elimination without evidence does not fit the memory limit or the time. If much is observed,
@@ -54,7 +56,9 @@ class EvidenceRows:
     """
 
     @checks_types("memory_limit")
-    def __init__(self, graph: FactorGraph, memory_limit: float = 4.0, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, graph: FactorGraph, memory_limit: float = 4.0, *, clock: Clock | None = None, threads: int | None = None
+    ) -> None:
         self.graph = as_graph(graph)
         clock = clock or Clock()
         budget = Budget(clock)
@@ -74,7 +78,9 @@ class EvidenceRows:
         if not budget.worth_starting((1 + _LANES) * self.plan.seconds(Task.MAR)):
             raise SolveError(_NO_TIME)
         self._fixed_columns = np.zeros(0, np.int64)
-        self._lanes: RowLanes = row_lanes(self.plan.program, _LANES)
+        each = max(1.0, need - self.plan.memory_for(Task.MAR))
+        self._most_threads, self.threads = 1 + int((memory_limit * 2**30 - need) / each), threads
+        self._lanes: list[RowLanes] = [row_lanes(self.plan.program, _LANES)]  # of each thread that was used so far
         self._sum_out(lowered.log_phi)
 
     def with_potentials(self, log_phi: ArrayLike) -> EvidenceRows:
@@ -153,7 +159,7 @@ class EvidenceRows:
         groups, tables = program.groups, self._shared
         unfold_groups(
             expected, groups.member_ptr, groups.members, groups.steps, groups.step_ptr, groups.table_ptr,
-            groups.axis_ptr, groups.axis_dim, tables.start, self._lanes.digit, counts,
+            groups.axis_ptr, groups.axis_dim, tables.start, self._lanes[0].digit, counts,
         )  # fmt: skip
         counts[groups.constants] = weight[: len(log_z)][np.isfinite(log_z)].sum()
         return counts, log_z
@@ -209,24 +215,32 @@ class EvidenceRows:
         column = self._variables
         inner = column < self.graph.num_vars
         chunk = _LANES * max(1, int(_CHUNK_WORK / max(1.0, self.plan.entries) / _LANES))
-        records = tuple(self.plan.program.clusters), tuple(self._shared), tuple(self._lanes)
-        done = 0
-        while done < len(rows) and not (done and clock is not None and clock.stopped):
-            part = rows[done : done + chunk]
-            stop = done + len(part)
+        chunks = -(-len(rows) // chunk)
+        # Expected counts of all rows are summed in one place.
+        size = 1 if len(answers.expected) else min(crew_size(self.threads, chunks), self._most_threads)
+        self._lanes += [row_lanes(self.plan.program, _LANES) for _ in range(size - len(self._lanes))]
+        records = tuple(self.plan.program.clusters), tuple(self._shared)
+        done = np.zeros(chunks + 1, bool)
+
+        def work(thread: int, start: int, stop: int) -> None:
+            part = rows[start:stop]
             states = np.full((len(part), len(column)), -1)
             states[:, inner] = part[:, column[inner]]
             agrees = self._agreeing(part)
-            room = answers._replace(log_z=answers.log_z[done:stop], p=answers.p[done:stop])
+            room = answers._replace(log_z=answers.log_z[start:stop], p=answers.p[start:stop])
             if len(answers.weight):
-                room = room._replace(weight=answers.weight[done:stop] * agrees)
+                room = room._replace(weight=answers.weight[start:stop] * agrees)
             if self._possible:
-                run_rows(states, self._constant, *records, tuple(room))
+                run_rows(states, self._constant, *records, tuple(self._lanes[thread]), tuple(room))
             room.log_z[~agrees] = -math.inf
             room.p[np.isneginf(room.log_z)] = 0.0  # components without the contradiction have other values
             room.p[np.ix_(np.isfinite(room.log_z), self._fixed_columns)] = 1.0
-            done = stop
-        return answers.log_z[:done], answers.p[:done]
+            done[start // chunk] = True
+
+        with Crew(size) as crew:
+            crew.divide(len(rows), chunk, work, stopped=lambda: bool(done[0]) and clock is not None and clock.stopped)
+        count = chunk * int(done.argmin())
+        return answers.log_z[:count], answers.p[:count]
 
     def _agreeing(self, rows: IntArray) -> BoolArray:
         """Return which rows [b] do not contradict the evidence of the graph itself."""

@@ -184,7 +184,7 @@ class Exact(GraphSolver):
         parts = list(
             batch_sums(
                 group, steps, marginals=task is Task.MAR, device=context.device, dtype=context.dtype,
-                memory_limit=self.memory_limit, clock=context.clock,
+                memory_limit=self.memory_limit, clock=context.clock, threads=context.threads,
             )
         )  # fmt: skip
         if not parts:

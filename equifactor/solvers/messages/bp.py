@@ -95,6 +95,10 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
             return torch_batch_size(context.device, _TORCH_BATCH_SIZE)
         return 0.0 if self.schedule in ("random", "residual") else BATCH_SIZE
 
+    def side_by_side(self, context: SolveContext) -> bool:
+        """Return whether threads may share batches: those of torch share the work of each batch."""
+        return engine_name(self.engine, context) == "numba"
+
     def finish(self, flat: FlatGraph[np.ndarray], state: BpEngine, task: Task, ending: Ending) -> Sequence[Estimate]:
         """Return beliefs, and ln Z or an assignment with its bound."""
         work = Seconds.MESSAGE_SWEEP * (flat.num_entries + flat.num_edge_states)

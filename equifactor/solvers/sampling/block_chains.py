@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from equifactor.base.budget import Budget, Seconds
+from equifactor.base.cores import Crew, crew_size
 from equifactor.solvers.cutsets.block_program import BlockProgram, build_block, shared_memory
 from equifactor.solvers.cutsets.cutset_choice import BlockLimits, cover, order_seconds
 from equifactor.solvers.elimination.program import read_only
@@ -46,12 +47,14 @@ _MORE_WALKS = 4
 # Nats by which log sums of a chain may stay below the best, beyond four times their noise. Halved or doubled: error
 # within 15 %.
 _POOR = 10.0
+_SHARED_SECONDS = 1e-3  # Reference seconds to draw a block in all chains, from which threads share it. Chosen by hand.
 
 
 class Cover(NamedTuple):
     """Blocks that together hold every variable."""
 
     blocks: list[BlockProgram]
+    twins: list[list[BlockProgram]]  # of each block, with memory of their own for the other threads once they are used
     weight: FloatArray  # [X] one over the number of blocks that hold the variable of each state
     num_cut: int  # number of variables in the largest cutset
     entries: float  # entries of all cluster tables of all blocks
@@ -75,9 +78,18 @@ class BlockChains:
         chains: L, the number of chains.
         limits: what one block may cost.
         seed: the seed of all draws and choices.
+        threads: threads that share the chains, which have random numbers of their own; None for all free cores.
     """
 
-    def __init__(self, graph: FactorGraph, betas: FloatArray, chains: int, limits: BlockLimits, seed: int) -> None:
+    def __init__(
+        self,
+        graph: FactorGraph,
+        betas: FloatArray,
+        chains: int,
+        limits: BlockLimits,
+        seed: int,
+        threads: int | None = 1,
+    ) -> None:
         from equifactor.solvers.elimination.order_kernels import adjacency
         from equifactor.solvers.elimination.program_kernels import table_strides
 
@@ -92,18 +104,25 @@ class BlockChains:
         self.rng = self.choices.integers(1, 2**64, (count, 1), np.uint64)
         self.model = (s.scope_ptr, s.scope_vars, table_strides(s.scope_ptr, s.scope_vars, s.card), s.table_ptr)
         self._used = np.zeros(s.num_vars)
-        self._memory = shared_memory(s, limits.kept)
-        self._row, self._p = np.zeros(int(s.card.max(initial=1))), np.zeros(int(s.state_ptr[-1]))
+        self._crew = Crew(crew_size(threads, chains))
+        size = self._crew.size
+        self._memory = [shared_memory(s, limits.kept) for _ in range(size)]  # of each thread, as what follows
+        self._row, self._p = np.zeros((size, int(s.card.max(initial=1)))), np.zeros((size, int(s.state_ptr[-1])))
         links = adjacency(s.num_vars, s.scope_ptr, s.scope_vars)
-        self._jumps = (*links, *(np.zeros(s.num_vars, np.int64) for _ in range(3)))
+        self._links, self._marks = links, np.zeros((size, 3, s.num_vars), np.int64)
         self.pool = JumpPool(s.num_vars)
-        self.jumped = np.zeros(2)
+        self._jumped = np.zeros((size, 2))
         self._log_sum = np.zeros(count)
         self._nothing = np.zeros((chains, 0))
         self.tried, self.taken = np.zeros(len(betas)), np.zeros(len(betas))
         self.covers: list[Cover] = []
         self.walked = 0  # the number of sweeps of annealing
         self.copies = 0  # the number of chains that were moved to the states of others
+
+    @property
+    def jumped(self) -> FloatArray:
+        """[2] jumps that were tried and accepted."""
+        return np.asarray(self._jumped.sum(axis=0))
 
     @property
     def fresh(self) -> float:
@@ -130,7 +149,8 @@ class BlockChains:
         times = np.sum([~cut.is_cut for cut in cuts], axis=0)
         self.covers.append(
             Cover(
-                blocks=[build_block(s, cut, self._memory) for cut in cuts],
+                blocks=[build_block(s, cut, self._memory[0]) for cut in cuts],
+                twins=[[] for _ in cuts],
                 weight=np.repeat(1.0 / times, s.card),
                 num_cut=max(int(cut.is_cut.sum()) for cut in cuts),
                 entries=sum(cut.entries for cut in cuts),
@@ -266,25 +286,41 @@ class BlockChains:
             clock: after its deadline no further block is drawn.
             watch: called after each block with its number and [L] ln of the sums over it at temperature 0.
         """
-        from equifactor.solvers.sampling.block_kernels import update_chains
         from equifactor.solvers.sampling.chain_move_kernels import exchange
 
         total, squares = (self._nothing, self._nothing) if sums is None else (sums.total, sums.squares)
         if sums is not None:
             self.pool.renew(self.cold, sums.sweeps)
-        log_phi = read_only(self.log_phi)
-        for n, block in enumerate(blocks.blocks):
+        for n in range(len(blocks.blocks)):
             if clock is not None and clock.stopped:
                 return False
-            update_chains(
-                log_phi, self.x, self.rng, *block.records, self._row, self._p, blocks.weight, total, squares,
-                self.pool.states, self._jumps, self.jumped, self._log_sum,
-            )  # fmt: skip
+            self._draw(n, blocks, total, squares)
             if watch is not None:
                 watch(n, self._log_sum[:: len(self.betas)])
             for odd in range(2 if len(self.betas) > 1 else 0):
                 exchange(self.log_phi, self.x, self.rng, odd, self.model, self.tried, self.taken)
         return True
+
+    def _draw(self, n: int, blocks: Cover, total: FloatArray, squares: FloatArray) -> None:
+        """Draw block n of a cover in all chains, which threads share if that takes long enough."""
+        from equifactor.solvers.sampling.block_kernels import update_chains
+
+        log_phi, replicas, chains = read_only(self.log_phi), len(self.betas), len(total)
+        shared = Seconds.BLOCK_DRAW * len(self.x) * blocks.entries > _SHARED_SECONDS * len(blocks.blocks)
+        twins = [blocks.blocks[n], *blocks.twins[n]]
+        if shared and len(twins) < self._crew.size:
+            blocks.twins[n][:] = [twins[0].twin(memory) for memory in self._memory[1:]]
+            twins = [twins[0], *blocks.twins[n]]
+
+        def work(thread: int, start: int, stop: int) -> None:
+            own, states = slice(start, stop), slice(start * replicas, stop * replicas)
+            update_chains(
+                log_phi, self.x[states], self.rng[states], *twins[thread].records, self._row[thread], self._p[thread],
+                blocks.weight, total[own], squares[own], self.pool.states, (*self._links, *self._marks[thread]),
+                self._jumped[thread], self._log_sum[states],
+            )  # fmt: skip
+
+        self._crew.divide(chains, 1 if shared else chains, work)
 
 
 def _tempered(log_phi: FloatArray, beta: float) -> FloatArray:

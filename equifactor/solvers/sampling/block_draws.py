@@ -48,7 +48,7 @@ def block_draws(reduced: ReducedGraph, count: int, method: BlockSampling, contex
     nothing = np.zeros((0, graph.num_vars), np.int64)
     if clock.left < cover_seconds(graph, clock):
         return BlockDraws(_onto_all(reduced, nothing), clock.status or Status.TIME_LIMIT, said)
-    chains = BlockChains(graph, np.ones(1), method.chains, BlockLimits(_ENTRIES, _KEPT), context.seed)
+    chains = BlockChains(graph, np.ones(1), method.chains, BlockLimits(_ENTRIES, _KEPT), context.seed, context.threads)
     for _ in range(_COVERS):
         if not chains.covers or not clock.stopped:
             chains.add_cover(lambda: clock.stopped, lambda: clock.stopped)

@@ -93,7 +93,9 @@ class BlockSampling(GraphSolver):
         if self.sweeps is None and time < cover_seconds(graph, clock):
             return Estimate(status=clock.status or Status.TIME_LIMIT, message=said)
         end = clock.seconds + time
-        chains = BlockChains(graph, self._betas(), self.chains, self._limits(graph, time, context), context.seed)
+        chains = BlockChains(
+            graph, self._betas(), self.chains, self._limits(graph, time, context), context.seed, context.threads
+        )
         self._add_covers(chains, task, time, context)
         if not chains.covers:
             return Estimate(status=clock.status or Status.TIME_LIMIT, message=said)

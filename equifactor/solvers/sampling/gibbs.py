@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.base.budget import CALL_SECONDS, GRACE, Budget
 from equifactor.base.clock import Clock
+from equifactor.base.cores import Crew, crew_size
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.base.typing import FloatArray, IntArray
@@ -42,6 +43,8 @@ _MOST_MOVED = 32, 0.0625
 # Reference seconds for an edge or a state, to start a chain, sweep it once and diagnose it: a chain of 10^6 variables.
 _FIRST_SWEEP = 6e-8
 _FRESH = 0.25  # The share of an independent draw that a sweep is worth at most, as for the smallest blocks.
+_SHARED_SECONDS = 1e-3  # Seconds of a call from which threads share its chains: their start takes 0.1 ms.
+_PIECES = 4  # Parts of the chains for each thread, so that a thread that other work holds up takes fewer.
 
 
 @register("gibbs")
@@ -155,16 +158,22 @@ class SingleMoves:
         self.state = MoveState.zeros(model.arrays, len(starts))
         self.state.x[:] = starts
         self.rng = np.random.default_rng(context.seed).integers(1, 2**64, (len(starts), 1), np.uint64)
-        self.p = np.zeros(len(model.arrays.unary))
+        self._crew = Crew(crew_size(context.threads, len(starts)))
+        self._p = np.zeros((self._crew.size, len(model.arrays.unary)))
         self._cost = 0.0  # the measured seconds of a sweep of all chains
         self._until_rebuild = 0  # sweeps until the scores are recomputed
         num_vars = len(model.card)
         self.pool = JumpPool(num_vars)
-        scratch = np.zeros((2, num_vars), np.int64)
+        self._marks = np.zeros((self._crew.size, 2, num_vars), np.int64)
         arrays = model.arrays
-        self._links = np.arange(num_vars), arrays.arc_ptr, np.ascontiguousarray(arrays.arcs[:, 0]), *scratch
+        self._links = np.arange(num_vars), arrays.arc_ptr, np.ascontiguousarray(arrays.arcs[:, 0])
         self._most_moved = max(_MOST_MOVED[0], int(_MOST_MOVED[1] * num_vars))
-        self.jumped = np.zeros(2)
+        self._jumped = np.zeros((self._crew.size, 2))
+
+    @property
+    def jumped(self) -> FloatArray:
+        """[2] jumps that were tried and accepted."""
+        return np.asarray(self._jumped.sum(axis=0))
 
     @property
     def fresh(self) -> float:
@@ -190,7 +199,7 @@ class SingleMoves:
             self.pool.add(self.state.x[:_JUMPING])
         self.state.x[:] = x
         self._until_rebuild = 0
-        self.jumped[:] = 0.0
+        self._jumped[:] = 0.0
 
     def sweep_into(self, sums: RunningBatches, most: int, clock: Clock | None) -> int:
         """Make the draws of one call of the kernel, or one draw in several calls; return the number of draws.
@@ -233,7 +242,7 @@ class SingleMoves:
         return done
 
     def _sweep(self, sweeps: int, thin: int, total: FloatArray, squares: FloatArray) -> None:
-        """Sweep all chains; see `gibbs_sweeps`.
+        """Sweep all chains, which threads share; see `gibbs_sweeps`.
 
         Scores are recomputed after a fixed number of sweeps, so that rounding does not add up. The number must not
         depend on the clock: a score that differs in its last digit can change a draw.
@@ -242,17 +251,24 @@ class SingleMoves:
         from equifactor.kernels.jit import plain
         from equifactor.solvers.sampling.gibbs_kernels import gibbs_sweeps
 
-        start = Clock.now()
-        if self._until_rebuild <= 0:
-            self._until_rebuild = _REBUILD_EVERY
-            for c in range(len(self.rng)):
-                rebuild(plain(self.model.arrays), plain(self.state.of(c)))
-        self._until_rebuild -= sweeps
-        gibbs_sweeps(
-            plain(self.model.arrays), plain(self.state), self.rng, self.p, sweeps, thin, total, squares,
-            self.pool.states, self._most_moved, self._links, self.jumped,
-        )  # fmt: skip
-        self._cost = (Clock.now() - start) / sweeps
+        begin, arrays, renewed = Clock.now(), plain(self.model.arrays), self._until_rebuild <= 0
+
+        def work(thread: int, start: int, stop: int) -> None:
+            own = slice(start, stop)
+            for c in range(start, stop if renewed else start):
+                rebuild(arrays, plain(self.state.of(c)))
+            gibbs_sweeps(
+                arrays, tuple(array[own] for array in self.state), self.rng[own], self._p[thread], sweeps, thin,
+                total[own], squares[own], self.pool.states, self._most_moved, (*self._links, *self._marks[thread]),
+                self._jumped[thread],
+            )  # fmt: skip
+
+        self._until_rebuild = (_REBUILD_EVERY if renewed else self._until_rebuild) - sweeps
+        chains, parts = len(self.rng), _PIECES * self._crew.size
+        # The first call is short, and compiles the kernels.
+        shared = self._crew.size > 1 and self._cost * sweeps > _SHARED_SECONDS
+        self._crew.divide(chains, -(-chains // parts) if shared else chains, work)
+        self._cost = (Clock.now() - begin) / sweeps
 
     def _draws_per_call(self, thin: int, seconds: float = CALL_SECONDS) -> int:
         """Return how many draws, `thin` sweeps apart, one call of the kernel should make; 0 if a draw takes longer.

@@ -1,0 +1,90 @@
+"""Threads share the work of a call: answers do not depend on their number, and every thread takes part."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from equifactor import generators, solve
+from equifactor.base import cores
+from equifactor.solvers.elimination import evidence_rows, exact_batch, side_by_side
+from equifactor.solvers.messages.bp import BeliefPropagation
+from equifactor.solvers.sampling import block_chains, gibbs
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """Let threads share the smallest work, and return the numbers of the threads that had any."""
+    seen: set[int] = set()
+    for module in (gibbs, block_chains):
+        monkeypatch.setattr(module, "_SHARED_SECONDS", 0.0)
+    monkeypatch.setattr(BeliefPropagation, "batch_size", lambda *_: 50.0)
+    monkeypatch.setattr(side_by_side, "_ENTRIES", 2**9)
+    monkeypatch.setattr(exact_batch, "_CHUNK_WORK", 1.0)
+    monkeypatch.setattr(evidence_rows, "_CHUNK_WORK", 1.0)
+    run = cores.Crew.run
+
+    def noted(self: cores.Crew, work: Callable[[int], object], stop: Callable[[], object]) -> None:
+        def own(thread: int) -> None:
+            seen.add(thread)
+            work(thread)
+
+        run(self, own, stop)
+
+    monkeypatch.setattr(cores.Crew, "run", noted)
+    return seen
+
+
+def _rows(threads: int) -> list[np.ndarray]:
+    graph = generators.ising_grid(3, 4, seed=1)
+    states = np.random.default_rng(0).integers(-1, 2, (70, 12))
+    found = solve(graph, evidence=states, threads=threads)
+    return [found.log_z, found.marginals[0]]
+
+
+def _lists(solver: str, count: int) -> Callable[[int], list[np.ndarray]]:
+    def run(threads: int) -> list[np.ndarray]:
+        graphs = generators.ising_grid(4, 4, count=count, seed=2)
+        found = solve(graphs, solver=solver, threads=threads)
+        return [r.marginals.values for r in found] + [np.array([r.log_z for r in found])]
+
+    return run
+
+
+def _chains(solver: str) -> Callable[[int], list[np.ndarray]]:
+    def run(threads: int) -> list[np.ndarray]:
+        found: Any = solve(generators.ising_grid(4, 4, seed=3), solver=solver, threads=threads, seed=1)
+        return [found.marginals.values, found.standard_errors.values, np.array([found.stats["jumped"]])]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [_rows, _lists("exact", 70), _lists("exact", 5), _lists("bp", 9), _chains("gibbs(samples=40, burn_in=5, chains=5)"),
+     _chains("blocks(sweeps=30, chains=5, memory_limit=1e-7, enumerate=False)")],
+    ids=["rows", "exact", "exact one by one", "bp", "gibbs", "blocks"],
+)  # fmt: skip
+def test_answers_do_not_depend_on_the_number_of_threads(
+    answers: Callable[[int], list[np.ndarray]], shared: set[int]
+) -> None:
+    alone = answers(1)
+    assert shared <= {0}
+    shared.clear()
+    for threads in (2, 3):
+        assert all(map(np.array_equal, alone, answers(threads)))
+        assert shared == set(range(threads))
+        shared.clear()
+    assert threading.active_count() < 10
+
+
+def test_work_without_a_stated_number_uses_free_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(cores.THREADS, raising=False)
+    assert cores.crew_size(3, 2) == 2
+    assert cores.crew_size(None, 1) == cores.crew_size(5, 0) == 1
+    monkeypatch.setenv(cores.THREADS, "4")
+    assert (cores.crew_size(None, 8), cores.crew_size(2, 8)) == (4, 2)
