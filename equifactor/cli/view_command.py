@@ -26,8 +26,8 @@ def view(
         str,
         typer.Argument(
             metavar="MODEL",
-            help="A model file, a code (.dem, .stim, .alist), a folder that evaluate wrote, a log (.jsonl) of train, "
-            "or a folder of logs.",
+            help="A model file, a code (.dem, .stim, .alist, .npz), a folder that evaluate wrote, a log (.jsonl) of "
+            "train, or a folder of logs.",
         ),
     ],
     evidence: Annotated[
@@ -59,7 +59,7 @@ def view(
 ) -> None:
     """Show a model in the browser: its graph, marginals, evidence by clicks, solvers side by side and their iterations.
 
-    A code appears as its errors, detectors and observables, or as the bits and checks of an .alist file.
+    A code appears as its errors, detectors and observables, or as the bits and checks of a matrix (.alist, .npz).
 
     A folder that evaluate wrote appears as tables and curves, a training log as curves that grow during the run.
 

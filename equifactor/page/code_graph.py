@@ -1,4 +1,4 @@
-"""Codes as factor graphs for the page: the errors of a `.dem` or `.stim` file, the bits of an `.alist` file."""
+"""Codes as factor graphs for the page: the errors of a `.dem` or `.stim` file, the bits of a parity-check matrix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equifactor.base.files import label, read_bytes, split_name
+from equifactor.base.files import label, split_name
 from equifactor.factors.parity import Parity
 from equifactor.graph.factor_graph import FactorGraph
 from equifactor.kernels.pointers import row_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.decoding.error_model import ErrorModel
 
-CODE_SUFFIXES = (".alist", ".dem", ".stim")
+CODE_SUFFIXES = (".alist", ".dem", ".npz", ".stim")
 
 
 def is_code(path: PathLike) -> bool:
@@ -28,21 +28,19 @@ def is_code(path: PathLike) -> bool:
 def read_code_graph(path: PathLike) -> FactorGraph:
     """Read a code as a factor graph.
 
-    The graph of an `.alist` file has a variable for each bit and a parity factor for each check: its assignments are
-    the words of the code, all equally probable.
+    The graph of a matrix without probabilities (`.alist`, `.npz`) has a variable for each bit and a parity factor for
+    each check: its assignments are the words of the code, all equally probable.
     """
-    if split_name(path)[1] == ".alist":
-        from equifactor.decoding.alist_text import parse_alist
-
-        where = label(path)
-        row, column, (checks, bits) = parse_alist(read_bytes(path).decode("utf-8", errors="replace"), where)
-        scopes = _members(np.asarray(row), np.asarray(column), checks)
-        names = {f"bit {i}": ["0", "1"] for i in range(bits)}
-        factors: list[tuple[list[int], Any]] = [(scope, Parity()) for scope in scopes if scope]
-        return FactorGraph(names, factors, name=where)
     from equifactor.decoding.code_files import read_code
 
-    return graph_of_errors(read_code(path), label(path))
+    is_matrix = split_name(path)[1] in (".alist", ".npz")
+    model = read_code(path, prior=0.5 if is_matrix else None)
+    if not is_matrix or (model.priors != 0.5).any():
+        return graph_of_errors(model, label(path))
+    scopes = _members(model.detectors, row_of(model.detector_ptr), model.num_detectors)
+    names = {f"bit {i}": ["0", "1"] for i in range(model.num_errors)}
+    factors: list[tuple[list[int], Any]] = [(scope, Parity()) for scope in scopes if scope]
+    return FactorGraph(names, factors, name=label(path))
 
 
 def graph_of_errors(model: ErrorModel, name: str) -> FactorGraph:

@@ -50,7 +50,8 @@ def _best(session: ModelSession, asked: Request) -> Answer:
         [n + 1, number(score), *([] if p is None else [float(p[n])]), *({"state": [i, int(x[i])]} for i in shown)]
         for n, (score, x) in enumerate(zip(found.log_scores.tolist(), found.states, strict=True))
     ]
-    return {"text": found.guarantee, "titles": titles, "rows": rows}
+    told = f"{found.guarantee} {found.columns_shown(_COLUMNS)}".strip()
+    return {"text": told, "titles": titles, "rows": rows}
 
 
 def _best_sum(session: ModelSession, asked: Request) -> Answer:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from equifactor.base.status import Status
+from equifactor.show.graph_display import counted
 from equifactor.show.text_tables import aligned, shown
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ class Ranking(Sequence["dict[int | str, int | str]"]):
         if self.status is Status.ZERO_PROBABILITY:
             return Status.ZERO_PROBABILITY.advice
         if self.proven < len(self):
-            return f"Proven for the first {self.proven} of {len(self)} assignments. {self.message}".strip()
+            first = f"Proven for the first {self.proven} of {len(self)} assignments."
+            return f"{first if self.proven else 'It is not proven that no other is better.'} {self.message}".strip()
         if self.apart > 1:
             return f"Each is the best assignment that differs from all before it in {self.apart} variables or more."
         tied = f"{self.ties:,}" if self.ties_counted else f"at least {self.ties:,}" if self.ties else ""
@@ -123,8 +125,9 @@ class Ranking(Sequence["dict[int | str, int | str]"]):
         return aligned([titles, *self._cells(chosen, rows)], right=range(len(titles) - len(chosen)), rule=True)
 
     def __str__(self) -> str:
-        more = len(self) - _SHOWN_ROWS
-        lines = [f"{len(self):,} best assignments by {self.solver}: {self.status}. {self.guarantee}"]
+        more, columns = len(self) - _SHOWN_ROWS, self.columns_shown(_SHOWN_COLUMNS)
+        told = f"{self.guarantee} {columns}".strip()
+        lines = [f"{len(self):,} best assignments by {self.solver}: {self.status}. {told}"]
         if len(self):
             lines.append(self.table(rows=_SHOWN_ROWS))
         if more > 0:
@@ -140,7 +143,8 @@ class Ranking(Sequence["dict[int | str, int | str]"]):
         chosen = self.shown_variables(_SHOWN_COLUMNS)
         titles = self._titles(chosen)
         right = list(range(len(titles) - len(chosen)))
-        return rows_table(self.guarantee, titles, self._cells(chosen, MOST_ROWS), count=len(self), right=right)
+        told = f"{self.guarantee} {self.columns_shown(_SHOWN_COLUMNS)}".strip()
+        return rows_table(told, titles, self._cells(chosen, MOST_ROWS), count=len(self), right=right)
 
     @property
     def _names(self) -> Sequence[int | str]:
@@ -148,8 +152,23 @@ class Ranking(Sequence["dict[int | str, int | str]"]):
 
     def shown_variables(self, most: int) -> list[int]:
         """Return the first variables in which the assignments differ, or the first ones if they do not differ."""
-        differs = np.flatnonzero((self.states != self.states[:1]).any(axis=0)) if len(self) else np.zeros(0, int)
+        differs = self._differing
         return (differs if len(differs) else self.graph.free_vars)[:most].tolist()
+
+    def columns_shown(self, most: int) -> str:
+        """Return a sentence about the variables that a table with at most `most` of them leaves out; empty if none."""
+        count, free = len(self._differing), len(self.graph.free_vars)
+        shown = min(count or free, most)
+        if not len(self) or shown == free:
+            return ""
+        first = "the" if shown == (count or free) else f"the first {shown} of the"
+        differ = "in which they differ" if count else "of the model"
+        return f"The columns are {first} {counted(count or free, 'variable')} {differ}."
+
+    @property
+    def _differing(self) -> IntArray:
+        """The variables in which the assignments differ."""
+        return np.flatnonzero((self.states != self.states[:1]).any(axis=0)) if len(self) else np.zeros(0, np.int64)
 
     def _titles(self, variables: Sequence[int]) -> list[str]:
         known = [] if self.probabilities is None else ["probability"]

@@ -26,6 +26,7 @@ _MOST_PAIRS = 1500  # Nodes of a layout in which all pairs repel each other; in 
 _CHAIN_ROW = 24  # Variables in one row of a chain. Chosen by hand.
 _PIVOTS = 40  # Nodes from which distances are measured for the start of a layout. Chosen by hand.
 _NODE_SIDE = 0.7  # Side of the square that a node has on average, at least, in a layout by forces. Chosen by hand.
+_APART, _PUSHES = 0.75, 150  # Least distance of nodes that springs placed, and most steps to reach it. Chosen by hand.
 _NODE_AREA = 1.2  # Area that a node has on average, at least, in a layout of more than `_MOST_SPRINGS` nodes. By hand.
 
 
@@ -135,7 +136,7 @@ def _forces(net: Any, edges: IntArray, nodes: IntArray) -> FloatArray:
     count = net.vcount()
     start = _start(net, edges)
     if count <= _MOST_SPRINGS:
-        return _scaled(np.array(net.layout_kamada_kawai(seed=start.tolist()).coords), edges)
+        return _apart(_scaled(np.array(net.layout_kamada_kawai(seed=start.tolist()).coords), edges))
     near_only = count > _MOST_PAIRS
     steps = 500 if count <= 500 else 150 if not near_only else 60 if count <= 4000 else 30
     heat = max(1.0, np.sqrt(count) / (40 if near_only else 10))
@@ -144,6 +145,18 @@ def _forces(net: Any, edges: IntArray, nodes: IntArray) -> FloatArray:
     # If every node is near every other, as in random graphs, edges must be longer for the nodes to have room.
     area = float(np.prod(np.ptp(places, axis=0) + 1.0))
     return places * max(1.0, float(np.sqrt(_NODE_AREA * count / area)))
+
+
+def _apart(at: FloatArray) -> FloatArray:
+    """Move nodes that lie on each other apart, the rest as little as possible."""
+    for _ in range(_PUSHES):
+        ways = at[:, None] - at[None]
+        far = np.linalg.norm(ways, axis=2) + np.diag(np.full(len(at), np.inf))
+        if far.min(initial=np.inf) > 0.97 * _APART:
+            break
+        push = np.maximum(_APART - far, 0.0) / (2 * np.maximum(far, 1e-6))
+        at = at + (push[:, :, None] * ways).sum(axis=1)
+    return at
 
 
 def _start(net: Any, edges: IntArray) -> FloatArray:

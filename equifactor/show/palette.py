@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import count
 from typing import Any, NamedTuple
 
 # Chosen by a search over hue and lightness: simulated for protanopia, deuteranopia and tritanopia, every two of the
@@ -18,10 +19,12 @@ MARKERS = ("circle", "square", "diamond", "triangle", "wedge", "plus", "cross", 
 _OF_MATPLOTLIB = {
     "circle": "o", "square": "s", "diamond": "D", "triangle": "^", "wedge": "v", "plus": "P", "cross": "X", "star": "*",
 }  # fmt: skip
-# Number of the style of the solvers that are most often compared; other solvers take a number from their text.
+# Number of the style of the solvers that are most often compared; other solvers take a number from their text. Only
+# decoders share numbers with solvers of models, because no picture has both.
 SOLVERS = {
     "exact": 4, "bp": 0, "bp(damping=0.5)": 6, "fe-net": 1, "fe-nbp": 3, "trw": 2, "meanfield": 5, "auto": 7,
-    "optimal": 4, "bp-osd": 2, "relay": 1, "gibbs": 3, "blocks": 2, "regions": 6,
+    "gibbs": 11, "blocks": 10, "regions": 14, "loop-bp": 8, "mini-buckets": 9, "conditioning": 12, "search-sum": 13,
+    "optimal": 4, "bp-osd": 2, "relay": 1, "pooled": 0, "min-sum": 6,
 }  # fmt: skip
 
 
@@ -34,15 +37,20 @@ class Style(NamedTuple):
 
 
 def style_numbers(titles: Iterable[str]) -> dict[str, int]:
-    """Return a different number for each title; a solver has the same number in every picture, unless it is taken.
+    """Return a different number for each title; a solver of `SOLVERS` has the same number in every picture.
 
     The page has the same rule in palette.js.
     """
-    numbers: dict[str, int] = {}
-    for title in dict.fromkeys(titles):
-        wanted, taken = _wanted(title), set(numbers.values())
-        round_ = len(LIGHT) * (len(taken) // len(LIGHT))
-        numbers[title] = next(n for k in range(len(LIGHT)) if (n := round_ + (wanted + k) % len(LIGHT)) not in taken)
+    titles = list(dict.fromkeys(titles))
+    owners = {SOLVERS[_solver(title)]: title for title in reversed(titles) if _solver(title) in SOLVERS}
+    numbers = {title: number for number, title in owners.items()}
+    taken = set(owners)
+    for title in titles:
+        if title not in numbers:
+            again, colour = divmod(_wanted(title), len(LIGHT))
+            tried = (len(LIGHT) * (again + k // len(LIGHT)) + (colour + k) % len(LIGHT) for k in count())
+            numbers[title] = next(n for n in tried if n not in taken)
+            taken.add(numbers[title])
     return numbers
 
 
@@ -63,9 +71,14 @@ def page_palette() -> dict[str, Any]:
     return {"light": LIGHT, "dark": DARK, "markers": MARKERS, "solvers": SOLVERS}
 
 
+def _solver(title: str) -> str:
+    """Return the solver of a title, which may end with a time limit, such as ", 5 s"."""
+    return re.sub(r", [\d.e+-]+ s$", "", title)
+
+
 def _wanted(title: str) -> int:
-    """Return the number that a title has by itself; a time limit at the end, such as ", 5 s", does not count."""
-    solver = re.sub(r", [\d.e+-]+ s$", "", title)
+    """Return the number that a title has by itself."""
+    solver = _solver(title)
     if solver in SOLVERS:
         return SOLVERS[solver]
     number = 0

@@ -25,7 +25,15 @@ HAMMING = "7 3\n3 4\n1 1 2 1 2 2 3\n4 4 4\n1 0 0\n2 0 0\n1 2 0\n3 0 0\n1 3 0\n2 
 
 @pytest.mark.parametrize(
     ("name", "code"),
-    [("a.dem", True), ("a.DEM.gz", True), ("a.alist", True), ("a.stim", True), ("a.uai", False), ("-", False)],
+    [
+        ("a.dem", True),
+        ("a.DEM.gz", True),
+        ("a.alist", True),
+        ("a.stim", True),
+        ("a.npz", True),
+        ("a.uai", False),
+        ("-", False),
+    ],
 )
 def test_which_files_are_codes(name: str, code: bool) -> None:
     assert is_code(name) == code
@@ -49,12 +57,21 @@ def test_errors_given_detectors(tmp_path: Path) -> None:
     assert found["D2"][0] == 1.0
 
 
-def test_the_words_of_an_alist_file(tmp_path: Path) -> None:
-    path = tmp_path / "hamming.alist"
+@pytest.mark.parametrize("suffix", ["alist", "npz"])
+def test_the_words_of_a_matrix(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"hamming.{suffix}"
     path.write_text(HAMMING)
+    if suffix == "npz":
+        np.savez(path, H=(np.arange(1, 8) >> np.arange(3)[:, None]) & 1)
     graph = read_code_graph(path)
     assert ef.solve(graph, "PR", "exact").log_z == pytest.approx(4 * np.log(2))
     assert graph.structure.variable_names == tuple(f"bit {i}" for i in range(7))
+
+
+def test_the_errors_of_a_matrix_with_probabilities(tmp_path: Path) -> None:
+    path = tmp_path / "code.npz"
+    np.savez(path, H=[[1, 1, 0], [0, 1, 1]], priors=[0.1, 0.2, 0.3], observables=[[0, 1, 0]])
+    assert read_code_graph(path).structure.variable_names == ("E0", "E1", "E2", "D0", "D1", "L0")
 
 
 def test_view_shows_a_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

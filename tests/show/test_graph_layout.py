@@ -104,9 +104,17 @@ def test_forces_are_repeatable_and_keep_neighbours_near() -> None:
 
 def test_dense_graphs_have_room() -> None:
     places = places_of(of_pairs(40, [(i, j) for i in range(40) for j in range(i)]))
-    assert 0.4 < np.prod(np.ptp(places.variables, axis=0)) / 40 < 0.6  # a square of side 0.7 per node
+    assert (
+        0.4 < np.prod(np.ptp(places.variables, axis=0)) / 40 < 0.8
+    )  # a square of side 0.7 per node, and more until no two touch
     two = places_of(of_pairs(5, [(0, 1), (2, 3), (3, 4), (4, 2)]))
     assert np.ptp(two.variables, axis=0).max() < 8
+
+
+def test_nodes_of_a_small_dense_graph_do_not_lie_on_each_other() -> None:
+    at = places_of(ef.generators.random_graph(30, 200, arity=(2, 2), seed=1)).variables
+    far = np.linalg.norm(at[:, None] - at[None], axis=2) + np.diag(np.full(30, np.inf))
+    assert far.min() > 0.62  # A circle has the radius 0.3.
 
 
 @pytest.mark.parametrize("graph", [fan_network(), *(random_network(25, seed) for seed in range(4))])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from equifactor.show.palette import DARK, LIGHT, MARKERS, SOLVERS, style, style_numbers, styles_of
+from equifactor.solving.registry import solver_names
 
 # Colours as seen with a kind of colour blindness, in linear RGB: Machado, Oliveira and Fernandes, 2009, severity 1.
 SEEN_WITH = {
@@ -51,6 +52,17 @@ def test_a_solver_looks_the_same_in_every_picture() -> None:
     assert styles_of(["exact", "bp"])["bp"] == styles_of(["bp", "trw", "fe-net"])["bp"] == style(SOLVERS["bp"])
     assert styles_of(["mine(steps=3)"]) == styles_of(["mine(steps=3)", "exact"][:1])
     assert len({style_numbers([name])[name] for name in ("exact", "bp", "bp(damping=0.5)", "trw", "meanfield")}) == 5
+
+
+def test_the_order_of_solvers_does_not_change_their_styles() -> None:
+    solvers = ["bp, 20 s", "auto, 1 s", "gibbs", "mine(steps=3)", "blocks", "fe-nbp", "other", "trw"]
+    for titles in (solvers, solvers[::-1], ["auto, 5 s", *solvers]):
+        numbers = style_numbers(titles)
+        assert len(set(numbers.values())) == len(titles)
+        for title, solver in (("bp, 20 s", "bp"), *((name, name) for name in ("gibbs", "blocks", "fe-nbp", "trw"))):
+            assert numbers[title] == SOLVERS[solver]
+    named = [number for solver, number in SOLVERS.items() if solver in solver_names() or solver.startswith("bp(")]
+    assert len(set(named)) == len(named)
 
 
 def test_no_two_curves_of_a_picture_look_alike() -> None:

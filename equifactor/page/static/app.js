@@ -18,8 +18,8 @@ async function start() {
   helpDialog(document.getElementById("help"), document.getElementById("help-dialog"));
   try {
     state.session = await fetchJson("api/session");
-    const { title, mode, back, palette, solvers } = state.session;
-    setPalette(palette, solvers);
+    const { title, mode, back, palette } = state.session;
+    setPalette(palette, mode !== "training");
     document.title = `${title} · equifactor`;
     document.querySelector("#title bdi").textContent = title;
     backButton(Boolean(back));

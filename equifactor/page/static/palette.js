@@ -9,10 +9,13 @@ let palette = { light: ["#2053b9"], dark: ["#74a3fa"], markers: ["circle"], solv
 /** @type {Map<string, number>} the number of the style of each solver that the page has shown */
 const numbers = new Map();
 
-/** Takes the palette of the session, and gives the solvers that the page offers their styles. */
-export function setPalette(sent, solvers = []) {
+/** The numbers that no other solver may take. A page of training has no solvers, so it reserves none. */
+let reserved = [];
+
+/** Takes the palette of the session. */
+export function setPalette(sent, reserves = true) {
   palette = sent ?? palette;
-  solvers.forEach(styleNumber);
+  reserved = reserves ? Object.values(palette.solvers) : [];
 }
 
 /** @returns {string[]} the colours of a theme */
@@ -37,16 +40,22 @@ export function styleOf(text) {
 function styleNumber(text) {
   if (numbers.has(text)) return numbers.get(text);
   const count = palette.light.length;
-  const taken = new Set(numbers.values());
-  const round = count * Math.floor(taken.size / count);
   const solver = text.replace(/, [\d.e+-]+ s$/, ""); // A time limit at the end does not count.
-  let wanted = palette.solvers[solver];
-  if (!Object.hasOwn(palette.solvers, solver)) {
-    wanted = 0;
-    for (const letter of solver) wanted = (Math.imul(31, wanted) + letter.codePointAt(0)) >>> 0;
+  const taken = new Set(numbers.values());
+  const isKnown = Object.hasOwn(palette.solvers, solver);
+  const wanted = isKnown ? palette.solvers[solver] : numberOf(solver) % count;
+  const isLabel = /^\w+ /.test(text); // Several words are not a solver.
+  if ((!isKnown || taken.has(wanted)) && !isLabel) for (const other of reserved) taken.add(other);
+  let number = wanted;
+  for (let k = 1; taken.has(number); k++) {
+    number = count * (Math.floor(wanted / count) + Math.floor(k / count)) + ((wanted + k) % count);
   }
-  let number = round + (wanted % count);
-  while (taken.has(number)) number = round + ((number + 1) % count);
   numbers.set(text, number);
+  return number;
+}
+
+function numberOf(text) {
+  let number = 0;
+  for (const letter of text) number = (Math.imul(31, number) + letter.codePointAt(0)) >>> 0;
   return number;
 }

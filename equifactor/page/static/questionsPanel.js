@@ -26,6 +26,7 @@ export function questionsPanel(panel, stage) {
   let isOpen = false;
   let round = 0;
   let follows = false;
+  let asked = null; // the solver of the last question
   /** Shows a variable without asking about it. */
   const show = (variable) => {
     follows = true;
@@ -78,7 +79,8 @@ export function questionsPanel(panel, stage) {
       return;
     }
     fill(answer, element("p", { class: "note busy" }, "Computing …"));
-    const body = { what: what.value, solver: shownRun()?.text, evidence: evidenceBody(), target, query: [...query] };
+    asked = shownRun()?.text;
+    const body = { what: what.value, solver: asked, evidence: evidenceBody(), target, query: [...query] };
     try {
       const numbers = { k: Number(count.value), apart: Number(apart.value) };
       const reply = await postJson("api/question", { ...body, ...numbers });
@@ -95,6 +97,7 @@ export function questionsPanel(panel, stage) {
     if (what.value !== "best") ask();
   });
   on("evidence", () => isOpen && ask());
+  on("runs", () => isOpen && asked !== null && asked !== shownRun()?.text && ask());
   return {
     opened() {
       isOpen = true;

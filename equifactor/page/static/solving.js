@@ -20,14 +20,18 @@ export function addSolver(text) {
 
 /** Removes a solver from the list. */
 export function removeSolver(index) {
+  const before = state.runs[state.shown];
   state.runs.splice(index, 1);
-  if (state.shown > index || state.shown >= state.runs.length) state.shown = Math.max(0, state.shown - 1);
+  const shown = state.runs.indexOf(before);
+  if (shown < 0) return showSolver(Math.max(0, index - 1));
+  state.shown = shown;
   emit("runs");
 }
 
 /** Shows the marginals of another solver on the graph, and requests its assignment. */
 export function showSolver(index) {
   state.shown = index;
+  forgetMap(); // It is the assignment of another solver.
   emit("runs");
   if (state.runs[index].reply) askMap(round);
 }
@@ -46,8 +50,7 @@ export async function solveAll(only = null) {
   if (!only) {
     underway?.abort();
     underway = new AbortController();
-    state.map = null;
-    state.mapProblem = null;
+    forgetMap();
   }
   const asked = only ?? [state.shown, ...state.runs.keys()].filter((run, i, all) => all.indexOf(run) === i);
   const runs = asked.map((index) => state.runs[index]).filter(Boolean);
@@ -75,6 +78,11 @@ async function askRun(run, mine) {
     run.missing = problem instanceof NotStored;
   }
   run.pending = false;
+}
+
+function forgetMap() {
+  state.map = null;
+  state.mapProblem = null;
 }
 
 async function askMap(mine) {
