@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ CHECKS = [[1, 1, 0], [0, 1, 1]]
 NAN, HUGE, RAGGED = float("nan"), 2**70, [[1, 2], [3]]
 MODEL = ef.decoding.ErrorModel.of_matrices(CHECKS, 0.1, [[1, 0, 0]])
 FLAT, IDENTITY = ef.solvers.compile(GRAPH), ef.symmetry.Relabelling.identity(GRAPH)
+WEATHER = ef.DynamicNetwork({"a": [0.5, 0.5]}, {"a": ("a[t-1]", [[0.9, 0.1], [0.2, 0.8]])})
+EDGE, TABLE, PARENTS = np.array([[0, 1]]), [[2.0, 1.0], [1.0, 2.0]], [f"p{n}" for n in range(40)]
+TEAM = functools.partial(ef.decoding.DecoderTeam, [ef.decoding.Decoder(MODEL, "relay")])
 GRID = ef.generators.ising_grid(1, 2)
 LDPC = ef.generators.LdpcCode.of_edges([0, 1, 1, 2], [0, 0, 1, 1], 3)
 
@@ -44,6 +47,21 @@ class Raises:
 
     def __repr__(self) -> str:
         raise RuntimeError("not now")
+
+
+class Frame:
+    """A data frame of one column and two rows, which iterates over the names of its columns."""
+
+    ndim = 2
+
+    def __array__(self, *args: object, **kwargs: object) -> np.ndarray:
+        return np.array([[1], [2]])
+
+    def __len__(self) -> int:
+        return 2
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(["x"])
 
 
 CALLS: list[tuple[str, Callable[[], object]]] = [
@@ -201,6 +219,32 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("findings, graph", lambda: ef.findings(None, "a", evidence={"b": 0})),
     ("most_informative, graph", lambda: ef.most_informative(None, "a")),
     ("most_informative, many sets", lambda: ef.most_informative(GRAPH, "a", evidence=[])),
+    ("a team, None", lambda: ef.decoding.DecoderTeam(None)),
+    ("a team, take", lambda: TEAM(take=np.zeros(0))),
+    ("a team, iterations", lambda: TEAM(iterations="x")),
+    ("a team, doubt", lambda: TEAM(doubt=NAN)),
+    ("post-selection, gap", lambda: ef.decoding.PostSelection.of_shots("x", [True])),
+    ("post-selection, counts", lambda: ef.decoding.PostSelection.of_counts([1.0], [NAN], [0])),
+    ("shots beyond memory", lambda: ef.decoding.Decoder(MODEL).logical_error_rate(2**31)),
+    ("sampled shots beyond memory", lambda: ef.decoding.ShotSampler(MODEL, 0).sample(0, 2**32)),
+    ("a column of a frame", lambda: WEATHER.filter({"a": Frame()})),
+    ("a column of a foreign object", lambda: WEATHER.filter({"a": Raises()})),
+    ("the slice before", lambda: WEATHER.after({})),
+    ("arrows, names of states", lambda: ef.BayesianNetwork([("a", "b")], {1: 2})),
+    ("arrows, ends", lambda: ef.BayesianNetwork([([], "b")], {"b": 2})),
+    ("arrows, number of states", lambda: ef.BayesianNetwork([("a", "b")], {"a": -1, "b": 2})),
+    ("arrows, no states", lambda: ef.BayesianNetwork([("a", "b")], {"a": np.zeros(0), "b": 2})),
+    ("arrows, parents", lambda: ef.BayesianNetwork([(n, "b") for n in PARENTS], dict.fromkeys(["b", *PARENTS], 2))),
+    ("plates, states", lambda: ef.BayesianNetwork({"a[c]": [0.5, 0.5]}, True, plates={"c": 2})),
+    ("plates, a time span", lambda: ef.BayesianNetwork({"a[c]": [0.5, 0.5]}, plates={"c": np.timedelta64(3)})),
+    ("a large model, edges", lambda: ef.large.solve(Raises(), TABLE)),
+    ("a large model, table", lambda: ef.large.solve(EDGE, 10**400)),
+    ("a large model, bits", lambda: ef.large.solve(EDGE, TABLE, bits=np.zeros(0))),
+    ("a large model, device", lambda: ef.large.solve(EDGE, TABLE, device=np.zeros(0))),
+    ("a large model, checkpoint", lambda: ef.large.solve(EDGE, TABLE, checkpoint="\0")),
+    ("a large model, output", lambda: ef.large.solve(EDGE, TABLE, iterations=0).save(None)),
+    ("a large model, a long name", lambda: ef.large.solve(EDGE, TABLE, iterations=0).save("x" * 400 + ".npy")),
+    ("weights of a network", lambda: ef.solve(GRAPH, solver="fe-net", weights="y" * 400)),
     ("targets, a foreign object", lambda: ef.solve(GRAPH, evidence=[{}], targets=Raises())),
 ]
 

@@ -170,12 +170,13 @@ def make_folder(path: PathLike) -> None:
         raise OptionError("'' is not the name of a folder.")
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a ValueError is about a zero byte in the name
         raise FormatError(f"{os.fspath(path)}: cannot create this folder: {reason(error)}.") from None
 
 
 def check_writable(path: PathLike) -> None:
     """Raise `FormatError` if a file cannot be written; called before the work for it rather than after."""
+    label(path)  # It refuses what is not a path.
     if os.fspath(path) == "-":
         return
     try:

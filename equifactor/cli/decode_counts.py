@@ -118,9 +118,9 @@ def _check_curve(path: str, asked: SampleRequest, output: str, *, of_words: bool
 def states_gaps(method: str | None) -> bool:
     """Return whether a method states gaps; None is the default method for shots."""
     from equifactor.decoding.decoder import default_method
-    from equifactor.decoding.methods import PooledDecoding, decoding_method
+    from equifactor.decoding.methods import ClassDecoding, PooledDecoding, decoding_method
 
-    return isinstance(decoding_method(method or default_method("cpu")), PooledDecoding)
+    return isinstance(decoding_method(method or default_method("cpu")), (PooledDecoding, ClassDecoding))
 
 
 def _write_curve(path: str, row: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from math import isqrt
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -111,7 +112,7 @@ def large(
     from equifactor.large.large_solve import solve
 
     check_output(output)
-    if output in (edges, priors, table_of_edge):
+    if realpath(output) in (realpath(name) for name in (edges, priors, table_of_edge) if name is not None):
         raise OptionError(f"-o {output}: this file holds a part of the model. Name another file for the beliefs.")
     settings: dict[str, Any] = {
         "table": [_table(text) for text in table], "priors": _numbers_or_file(priors), "table_of_edge": table_of_edge,

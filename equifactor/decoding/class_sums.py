@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.base.errors import OptionError
 from equifactor.decoding.problem import transposed
+from equifactor.decoding.shot_priors import CERTAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +47,7 @@ class ClassEngine:
 
     def prepare(self, store: ShotStore) -> None:
         """Load the compiled loops."""
-        p = self.problem
-        self._sums(np.zeros((0, p.num_checks), np.uint8), p.ratio[None])
+        self._sums(np.zeros((0, self.problem.num_checks), np.uint8), self.problem.ratio[None])
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Decode the shots of the store, by the rules of `DecodingEngine`."""
@@ -59,7 +59,7 @@ class ClassEngine:
                 if clock.stopped:
                     store.decoded[first + begin :] = False
                     return
-                own = ratio[begin : begin + _AT_ONCE] if len(ratio) > 1 else p.ratio[None]
+                own = p.ratio[None] if store.ratios is None else ratio[begin : begin + _AT_ONCE]
                 sums = self._sums(bits[begin : begin + _AT_ONCE], own)
                 rows = slice(first + begin, first + begin + len(sums))
                 best = np.argmax(sums, axis=1)
@@ -68,7 +68,8 @@ class ClassEngine:
                 store.flips[rows] = labels[best]
                 with np.errstate(invalid="ignore"):  # Both are -inf for a shot that cannot be explained.
                     store.gap[rows] = np.nan_to_num(ordered[:, -1] - ordered[:, -2], nan=0.0, posinf=np.inf)
-                nothing = -np.logaddexp(0.0, -own.astype(float)).sum(axis=1)  # ln P of no error at all
+                # ln P of no error that may or may not have happened.
+                nothing = -np.logaddexp(0.0, -own.astype(float)).sum(axis=1, where=np.abs(own) < CERTAIN)
                 store.weight[rows] = np.where(store.converged[rows], nothing - ordered[:, -1], 0.0)
                 report(rows.stop)
 
@@ -118,4 +119,6 @@ def _program(problem: DecodingProblem) -> tuple[SumProgram, int]:
         left.discard(own)
         if highest > _WIDEST:
             break
-    return SumProgram(*(np.array(column, np.int64) for column in zip(*steps, strict=True))), highest
+    unseen = np.flatnonzero((np.diff(bit_ptr) == 0) & (flips != 0))
+    steps += [(int(flips[v]), 1 << (int(flips[v]).bit_length() - 1), int(v), 1 << count) for v in unseen]
+    return SumProgram(*np.array(steps, np.int64).reshape(-1, 4).T.copy()), highest

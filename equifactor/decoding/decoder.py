@@ -33,7 +33,7 @@ from equifactor.decoding.methods import (
 )
 from equifactor.decoding.plain_lanes import PlainLanes
 from equifactor.decoding.problem import DecodingProblem
-from equifactor.decoding.shot_priors import shot_ratios, weigh_certain
+from equifactor.decoding.shot_priors import ShotPriors, weigh_certain
 from equifactor.decoding.shot_store import ShotStore, shot_source
 from equifactor.generators.argument_checks import whole
 from equifactor.kernels.readiness import plain_seconds_left
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from equifactor.base.run_context import Progress
     from equifactor.base.typing import BoolArray
 
-_MOST_FLIPS = 2**34  # Bytes for the true flips of the shots of one call, one per shot and observable. Chosen by hand.
+_MOST_BYTES = 2**34  # Bytes for the answers of one call: 32 for a shot and two for each observable. Chosen by hand.
 _SAME = 1e-5  # Weights that differ by less than this share are equal: the engines add log ratios in single precision.
 _ARGUMENTS = ("priors", "observables", "method", "basis", "device")
 
@@ -130,7 +130,7 @@ class Decoder:
             raise OptionError("A check matrix needs priors: pass one probability for each column, or one for all.")
         else:
             self.model = ErrorModel.of_matrices(checks, priors, observables)
-        self.problem = DecodingProblem.of(self.model)
+        self.problem = DecodingProblem.of(self.model, unseen=isinstance(self.method, ClassDecoding))
         if self.method.link:
             self.problem = linked(self.problem)
         _check_osd(self.method, self.problem)
@@ -188,7 +188,7 @@ class Decoder:
             packed: whether the shots are packed.
             corrections: whether to keep the errors found, which takes N times E bytes.
             priors: [N, E] probabilities of the errors in every shot, or [E], in place of those of the model. Nothing is
-                compiled again. Corrections still name, among errors that flip the same, the likeliest of the model.
+                compiled again.
             erasures: [N, E] truth values, or [E]: these errors have probability 1/2.
             time_limit: in seconds.
             threads: of the CPU, which give the same answers as one; default all cores.
@@ -197,10 +197,15 @@ class Decoder:
         if corrections and isinstance(self.method, ClassDecoding):
             raise OptionError("The method class finds flips, not errors. Use the method search for corrections.")
         source, count = shot_source(shots, self.model, packed)
-        ratios = shot_ratios(self.problem, count, priors, erasures)
-        store = ShotStore(self.problem, source, count, corrections or ratios is not None, has_gap=self._has_gap)
-        store.ratios = ratios
+        own = ShotPriors.read(self.problem, count, priors, erasures)
+        keep = corrections or (own is not None and not isinstance(self.method, ClassDecoding))
+        store = ShotStore(self.problem, source, count, keep, has_gap=self._has_gap)
+        store.ratios = None if own is None else own.ratios()
         result = answered(self.engine, store, time_limit, progress, str(self.method), threads)
+        if own is not None and result.corrections is not None and (corrections or own.has_hidden):
+            errors, changed = own.likeliest(result.corrections)
+            done = result.decoded[:, None]
+            result = dataclasses.replace(result, corrections=errors * done, flips=result.flips ^ (changed & done))
         return result if corrections else dataclasses.replace(result, corrections=None)
 
     @checks_types("seed")
@@ -232,7 +237,7 @@ class Decoder:
                 "The code has no observables, so a decoder cannot be wrong about them. Pass observables, or measure "
                 "the word errors of a classical code by word_error_rates."
             )
-        most = _MOST_FLIPS // self.model.num_observables
+        most = _MOST_BYTES // (32 + 2 * self.model.num_observables)
         whole("shots", shots, 1, most, "Measure more shots in several calls with `first`.")
         whole("first", first, 0)
         sampler = ShotSampler(self.model, seed)
@@ -292,7 +297,7 @@ def answered(
 
         engine.decode(store, clock, tell)
         seconds = Clock.now() - begin
-    if store.ratios is not None:
+    if store.ratios is not None and store.keep:
         weigh_certain(store)
     problem, decoded = store.problem, store.decoded
     kept = problem.corrections(store.correction) * decoded[:, None] if store.keep else None

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from equifactor.base.argument_types import is_real
 from equifactor.base.clock import Clock
 from equifactor.base.errors import OptionError, brief
 from equifactor.decoding.decoder import Decoder
 from equifactor.decoding.given_arrays import read_array
+from equifactor.generators.argument_checks import choice, whole
+from equifactor.graph.reading.inputs import as_list
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -52,11 +55,14 @@ class DecoderTeam:
         iterations: int | None = None,
         doubt: float = 0.0,
     ) -> None:
-        self.decoders, self.take, self.iterations, self.doubt = list(decoders), take, iterations, doubt
+        self.decoders, self.take, self.iterations, self.doubt = as_list(decoders) or [], take, iterations, doubt
         if not self.decoders or not all(isinstance(decoder, Decoder) for decoder in self.decoders):
             raise OptionError(f"A team needs a list of Decoder objects, found {brief(decoders)}.")
-        if take not in get_args(Take):
-            raise OptionError(f"take must be first or best, found {brief(take)}.")
+        choice("take", take, get_args(Take))
+        if iterations is not None:
+            whole("iterations", iterations, 0)
+        if not is_real(doubt) or not doubt >= 0.0:
+            raise OptionError(f"doubt must be a number of at least 0, found {brief(doubt)}.")
         sizes = {(d.model.num_detectors, d.model.num_observables) for d in self.decoders}
         if len(sizes) > 1:
             raise OptionError(

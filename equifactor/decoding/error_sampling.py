@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.decoding_result import DecodingResult
     from equifactor.decoding.error_model import ErrorModel
 
+_MOST = 2**34  # Bytes of the shots that one call returns. Chosen by hand.
 BLOCK = 1024  # The number of shots drawn together, so that shot n does not depend on their total. Chosen by hand.
 _CELLS = 4  # Cells of equal width for each error. Chosen by hand.
 _STEPS = 3  # Errors of a cell that are passed one by one before a search. Chosen by hand.
@@ -51,7 +52,7 @@ class ShotSampler:
     def sample_weighed(self, first: int, last: int) -> tuple[BoolArray, BoolArray, FloatArray]:
         """Return the same as `sample`, and the weights [n] of the errors that happened: sums of ln (1-p)/p."""
         first = whole("first", first, 0, 2**53)
-        last = whole("last", last, first, first + 2**31)
+        last = whole("last", last, first, first + _MOST // (8 + self.model.num_detectors + self.model.num_observables))
         detectors = np.zeros((last - first, self.model.num_detectors), bool)
         observables = np.zeros((last - first, self.model.num_observables), bool)
         weights = np.zeros(last - first)

@@ -92,7 +92,8 @@ class SearchEngine:
         self.first.prepare(store)
         if self.problem.num_bits:
             none = np.zeros((0, self.problem.num_checks), np.uint8)
-            self._search(none, np.zeros((1, self.problem.num_bits), np.float32), np.zeros(0), np.zeros(0, np.uint64), 0)
+            size = np.zeros((1, self.problem.num_bits), np.float32)
+            self._search(none, size, np.zeros(0), np.zeros(0, np.uint64), 0, is_sorted=True)
 
     def decode(self, store: ShotStore, clock: Clock, report: Callable[[int], None]) -> None:
         """Decode the shots of the store, by the rules of `DecodingEngine`.
@@ -134,7 +135,8 @@ class SearchEngine:
             known = np.where(store.converged[own], store.weight[own] - least, np.inf)
             flips = store.flips[own].astype(bool) ^ _parities(base, p.observable_ptr, p.observable_bits)
             words = np.bitwise_xor.reduce(np.where(flips, p.observable_words(), np.uint64(0)), axis=1)
-            found = self._search(fired ^ changed, np.abs(ratio).astype(np.float32), known, words, thread)
+            size = np.abs(ratio).astype(np.float32)
+            found = self._search(fired ^ changed, size, known, words, thread, is_sorted=store.ratios is None)
             self._keep(store, own, found, base, least)
 
         with Crew(len(self.beams)) as crew:
@@ -148,7 +150,7 @@ class SearchEngine:
 
     def _search(
         self, syndrome: NDArray[np.uint8], size: NDArray[np.float32], known: FloatArray, flipped: NDArray[np.uint64],
-        thread: int,
+        thread: int, *, is_sorted: bool,
     ) -> SearchedShots:  # fmt: skip
         """Return the classes found for shots whose lightest known sets have weights and flip observables [C]."""
         from equifactor.decoding.error_search_kernels import (
@@ -161,7 +163,7 @@ class SearchEngine:
         from equifactor.kernels.jit import plain
 
         m, count = self.method, len(syndrome)
-        settings = SearchSettings(m.beam, float(m.margin), float(m.greed), float(m.surprise), len(size) == 1)
+        settings = SearchSettings(m.beam, float(m.margin), float(m.greed), float(m.surprise), is_sorted)
         weight = np.full((count, CLASSES), np.inf)
         weight[:, 0] = known
         words = np.zeros((count, CLASSES), np.uint64)

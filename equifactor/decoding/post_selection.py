@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.base.argument_types import checks_types
 from equifactor.base.errors import ModelError, OptionError
+from equifactor.decoding.given_arrays import read_array
 from equifactor.generators.argument_checks import whole
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class PostSelection:
             gap: [N] as in `DecodingResult.gap`.
             wrong: [N] whether each shot was decoded wrongly, as `DecodingResult.errors` returns it.
         """
-        gaps, failed = np.asarray(gap, float), np.asarray(wrong, bool)
+        gaps = read_array("gap", gap).astype(float)
+        failed = read_array("wrong", wrong).astype(bool)
         if gaps.ndim != 1 or gaps.shape != failed.shape or np.isnan(gaps).any():
             raise ModelError(
                 f"Expected one gap and one truth value for each shot, found arrays of shapes {gaps.shape} and "
@@ -54,8 +56,14 @@ class PostSelection:
     @classmethod
     def of_counts(cls, gap: ArrayLike, shots: ArrayLike, errors: ArrayLike) -> PostSelection:
         """Return the curve of numbers of shots and errors [K] whose gaps are at least `gap` [K] and below the next."""
-        count, failed = np.asarray(shots, int), np.asarray(errors, int)
-        return cls(np.asarray(gap, float), count[::-1].cumsum()[::-1], failed[::-1].cumsum()[::-1])
+        gaps, count, failed = (read_array(n, a) for n, a in (("gap", gap), ("shots", shots), ("errors", errors)))
+        if (
+            gaps.ndim != 1
+            or not gaps.shape == count.shape == failed.shape
+            or {count.dtype.kind, failed.dtype.kind} - {*"biu"}
+        ):
+            raise ModelError("Expected lists of one length: gaps, and whole numbers of shots and errors.")
+        return cls(gaps.astype(float), count[::-1].cumsum()[::-1], failed[::-1].cumsum()[::-1])
 
     @property
     def set_aside(self) -> FloatArray:

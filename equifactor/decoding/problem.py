@@ -21,8 +21,8 @@ class DecodingProblem:
     """V bits in M checks. A bit is a merged error that may or may not have happened and that flips some detector.
 
     A merged error is an odd number of the errors that flip the same detectors and observables. Merged errors of
-    probability 0 or 1, and those that flip no detector, are decided beforehand. A detector that no bit flips has a
-    known value; a shot with another value cannot be explained.
+    probability 0 or 1, and those that flip no detector, are decided beforehand. Sums over all errors need the latter as
+    bits too. A detector that no bit flips has a known value; a shot with another value cannot be explained.
     """
 
     model: ErrorModel
@@ -39,11 +39,17 @@ class DecodingProblem:
     num_links: int = 0  # the first checks are links, and the last bits are as many parts: see `linked_parts`
 
     @classmethod
-    def of(cls, model: ErrorModel, *, merge: bool = True) -> DecodingProblem:
-        """Return the problem of a model; with `merge`, errors that flip the same targets become one bit."""
+    def of(cls, model: ErrorModel, *, merge: bool = True, unseen: bool = False) -> DecodingProblem:
+        """Return the problem of a model.
+
+        Args:
+            model: the errors.
+            merge: whether errors that flip the same targets become one bit.
+            unseen: whether merged errors that flip no detector are bits, without checks.
+        """
         one_each = model.merged()[0] if merge else model
         group = model.groups() if merge else np.arange(model.num_errors)
-        seen = np.diff(one_each.detector_ptr) > 0
+        seen = (np.diff(one_each.detector_ptr) > 0) | unseen
         p = one_each.priors
         is_open = seen & (p > 0.0) & (p < 1.0)
         happened = np.flatnonzero(~is_open & (p > 0.5))

@@ -7,6 +7,7 @@ there is room. A Parquet file is read once, into 8 bytes an edge.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,7 +166,7 @@ def _array(source: Any, what: str) -> np.ndarray:
     if not isinstance(source, (str, os.PathLike)):
         try:
             return np.asarray(source)
-        except ValueError:
+        except Exception:  # a foreign object may raise any error when numpy asks it for numbers
             raise ModelError(f"Expected an array of {what}, found {brief(source)}.") from None
     try:
         mapped = np.load(source, mmap_mode="r", allow_pickle=False)
@@ -326,7 +327,8 @@ def check_output(path: PathLike) -> None:
 
 def write_beliefs(path: PathLike, beliefs: FloatArray, log_odds: FloatArray) -> None:
     """Write probabilities to a .npy file, or with the log odds to a Parquet file, where each state has its columns."""
-    temporary = Path(path).with_name(f".{Path(path).name}.tmp")
+    check_output(path)
+    temporary = Path(path).with_name(f".{Path(path).name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
         if Path(path).suffix.lower() == ".npy":
             with temporary.open("wb") as handle:

@@ -138,6 +138,8 @@ def solve(
     _check_numbers(damping, iterations, tolerance, bits, checkpoint_every)
     clock = Clock(time_limit)
     tables = read_tables(table)
+    if not isinstance(device, str):
+        raise OptionError(f"device must be cpu or cuda, found {brief(device)}.")
     device, crew = own_device(device), num_threads(threads)
     if device != "cpu":
         from equifactor.base.torch_device import check_device
@@ -248,7 +250,7 @@ def _check_numbers(damping: object, iterations: object, tolerance: object, bits:
             raise OptionError(f"{name} must be a number of at least 0, found {brief(value)}.")
     if not isinstance(iterations, (int, np.integer)) or isinstance(iterations, bool) or iterations < 0:
         raise OptionError(f"iterations must be a whole number of at least 0, found {brief(iterations)}.")
-    if bits not in (16, 32):
+    if not isinstance(bits, (int, np.integer)) or bits not in (16, 32):
         raise OptionError(f"bits must be 16 or 32, found {brief(bits)}.")
 
 

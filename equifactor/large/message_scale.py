@@ -146,7 +146,7 @@ def read_tables(tables: object) -> FloatArray:
     """Return tables [T, K, K]; raise `ModelError` unless there are some and their entries are positive numbers."""
     try:
         read = np.asarray(tables, np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # a foreign object may raise any error when numpy asks it for numbers
         raise ModelError(f"A table must be rows of positive numbers, found {brief(tables)}.") from None
     read = read[None] if read.ndim == 2 else read
     if read.ndim != 3 or read.shape[1] != read.shape[2] or not len(read) or not 2 <= read.shape[1] <= MOST_STATES:

@@ -39,6 +39,8 @@ def repeated(
     if not isinstance(plates, Mapping):
         raise ModelError(f"plates= must be a mapping from plate to its members, found {brief(plates)}.")
     members = {name: _members(name, given) for name, given in plates.items()}
+    if states is not None and not (isinstance(states, Mapping) and all(isinstance(name, str) for name in states)):
+        raise ModelError(f"states= must be a mapping from the name of a variable to its states, found {brief(states)}.")
     found: dict[str, Any] = {}
     tied: list[tuple[int, ...]] = []
     for name, stated in tables.items():
@@ -68,7 +70,7 @@ def repeated(
 
 
 def _members(name: str, given: object) -> list[str]:
-    if isinstance(given, (int, np.integer)) and not isinstance(given, bool) and 0 < given <= _MOST:
+    if isinstance(given, (int, np.integer)) and not isinstance(given, (bool, np.timedelta64)) and 0 < given <= _MOST:
         return [str(n) for n in range(given)]
     listed = as_list(given)
     if not listed or len({*map(str, listed)}) < len(listed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     Tables = Mapping[str, Any]
     States = Mapping[str, int | Sequence[str]]
+
+
+_MOST = 2**30  # Entries of a uniform table: 8 GiB. Chosen by hand.
 
 
 def graph_of_tables(tables: Tables, states: States | None, name: str | None) -> FactorGraph:
@@ -46,6 +50,7 @@ def graph_of_tables(tables: Tables, states: States | None, name: str | None) -> 
     unknown = [v for v in states or {} if v not in given]
     if unknown:
         raise ModelError(f"states= names {unknown[0]!r}, which has no table; {did_you_mean(str(unknown[0]), order)}")
+    FactorGraph(states or {}, [])  # It checks the states.
     own = {v: (states or {}).get(v) or stated_states(v, parents, table) for v, (parents, table) in given.items()}
     factors = [factor_of(v, parents, table, own) for v, (parents, table) in given.items()]
     return FactorGraph(own, factors, name=name)
@@ -55,11 +60,14 @@ def tables_of_arrows(arrows: Sequence[Any], states: States | None) -> dict[str, 
     """Return a table without numbers for each variable of `states`, given pairs (parent, child)."""
     if not isinstance(states, Mapping):
         raise ModelError("A network of pairs (parent, child) needs states=, a mapping from variable to its states.")
+    FactorGraph(states, [])  # It checks the states.
     parents: dict[str, list[str]] = {v: [] for v in states}
     for arrow in arrows:
         if not isinstance(arrow, (list, tuple)) or len(arrow) != 2:
             raise ModelError(f"The arrows of a network are pairs (parent, child), found {brief(arrow)}.")
         for end in arrow:
+            if not isinstance(end, str):
+                raise ModelError(f"An arrow joins the names of two variables, found {brief(end)}.")
             if end not in parents:
                 near = did_you_mean(str(end), parents)
                 raise ModelError(f"states= has no states of {end!r}; {near}it has those of {listed(parents)}.")
@@ -126,6 +134,11 @@ def factor_of(
     axes = [*parents, variable]
     if table is None:
         shape = [len(_names(states[v])) for v in axes]
+        if (size := math.prod(shape)) > _MOST:
+            raise ModelError(
+                f"The table of {variable} would have {size:.3g} entries, more than 2^30. Give it fewer parents, or a "
+                "structured factor such as NoisyMax."
+            )
         return axes, np.full(shape, 1.0 / shape[-1])
     values = _read(variable, axes, table, states, {})
     wrong = wrong_row(values)

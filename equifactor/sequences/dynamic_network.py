@@ -10,6 +10,7 @@ import numpy as np
 
 from equifactor.base.errors import ModelError, OptionError, SolveError, brief
 from equifactor.base.status import Status
+from equifactor.graph.reading.inputs import listed
 from equifactor.networks.bayesian_network import BayesianNetwork
 from equifactor.networks.forward_samples import drawn
 from equifactor.networks.stated_tables import parents_and_table
@@ -115,6 +116,13 @@ class DynamicNetwork:
         """Return the network of one later slice, given the distributions of the variables before, as independent."""
         tables: dict[str, Any] = {}
         states: dict[str, Any] = {}
+        wanted = [
+            n.removesuffix(_BEFORE) for n in map(str, self.transition.variable_names or ()) if n.endswith(_BEFORE)
+        ]
+        if not isinstance(before, Mapping) or not before.keys() >= set(wanted):
+            raise ModelError(
+                f"before must be a mapping with the distributions of {listed(wanted)}, found {brief(before)}."
+            )
         for name in map(str, self.transition.variable_names or ()):
             table = self.transition.cpt(name)
             own = before[name.removesuffix(_BEFORE)] if name.endswith(_BEFORE) else table.values

@@ -108,7 +108,7 @@ class _Reader:
         elif isinstance(given, Mapping):
             columns = []
             for name, values in given.items():
-                listed = values if hasattr(values, "__array__") and 1 <= np.ndim(values) <= 2 else as_list(values)
+                listed = _listed(values)
                 if listed is None or isinstance(values, str):
                     raise ModelError(
                         f"The observations of {name} must be a list of states, one per slice, found {brief(values)}."
@@ -163,6 +163,15 @@ class _Reader:
         self.weights[i].append(np.asarray(rows, np.float64).reshape(-1, d))
         self.counts[i] += len(self.weights[i][-1])
         return found
+
+
+def _listed(values: Any) -> Any:
+    """Return the values of a column as a list, or as an array of one or two axes; None if they are neither."""
+    try:
+        axes = np.ndim(values) if hasattr(values, "__array__") else 0
+        return values if axes == 1 else np.asarray(values) if axes == 2 else as_list(values)
+    except Exception:  # a foreign object may raise any error when numpy asks it for numbers
+        return None
 
 
 def _has_weights(values: Any) -> bool:

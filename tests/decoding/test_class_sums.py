@@ -28,7 +28,7 @@ def summed(model: ErrorModel) -> np.ndarray:
 def test_sums_are_those_of_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     H, L = (rng.random((6, 20)) < 0.3).astype(int), (rng.random((2, 20)) < 0.4).astype(int)
-    H[seed] |= H.sum(axis=0) == 0  # Errors that flip no detector are decided by their priors.
+    H[:, :2] = 0  # Errors that flip no detector count as well.
     model = ErrorModel.of_matrices(H, rng.uniform(0.01, 0.7, 20), L).merged()[0]
     p = summed(model)
     shots = np.array(list(itertools.product((0, 1), repeat=6)))[:, ::-1]
@@ -68,6 +68,23 @@ def test_priors_of_their_own() -> None:
             (np.repeat(np.arange(model.num_errors), np.diff(model.observable_ptr)), model.observables),
         ), "class").decode(shots[n : n + 1])  # fmt: skip
         assert own.stated_gaps()[0] == pytest.approx(result.stated_gaps()[n], abs=1e-4)
+    alone = Decoder(model, "class").decode(shots[:1], priors=priors[:1])
+    assert alone.stated_gaps()[0] == pytest.approx(result.stated_gaps()[0], abs=1e-6)
+
+
+def test_errors_that_are_certain_in_a_shot() -> None:
+    result = Decoder([[1, 1, 0]], 0.1, [[1, 0, 1]], "class").decode([[1], [0]], priors=[[0, 1, 0.3], [1, 0.2, 0.3]])
+    assert result.converged.tolist() == [True, True]
+    assert result.flips.ravel().tolist() == [False, True]
+    np.testing.assert_allclose(result.failure, 0.3, atol=1e-6)
+    np.testing.assert_allclose(result.weight, [-np.log(0.7 / 0.7), -np.log(0.2 * 0.7 / (0.8 * 0.7))], atol=1e-5)
+
+
+def test_a_code_without_open_errors() -> None:
+    result = Decoder([[1, 0]], [1.0, 0.2], [[1, 1]], "class").decode([[1], [0]])
+    assert result.converged.tolist() == [True, False]
+    assert result.flips[0, 0]
+    assert result.failure[0] == pytest.approx(0.2)
 
 
 def test_what_it_cannot_do_is_one_sentence() -> None:

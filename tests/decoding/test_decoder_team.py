@@ -49,7 +49,7 @@ def test_only_doubtful_shots_are_passed_on() -> None:
 def test_wrong_teams_are_refused() -> None:
     with pytest.raises(OptionError, match="needs a list of Decoder objects"):
         DecoderTeam([])
-    with pytest.raises(OptionError, match="first or best"):
+    with pytest.raises(OptionError, match="one of first, best"):
         DecoderTeam([Decoder(MODEL, QUICK)], take="last")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="the same numbers of detectors"):
         DecoderTeam([Decoder(MODEL, QUICK), Decoder(surface_code(3, 0.1), QUICK)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equifactor.base.errors import ModelError
-from equifactor.decoding import Decoder, ErrorModel, WordDecoder, surface_code
+from equifactor.decoding import Decoder, ErrorModel, ShotSampler, WordDecoder, surface_code
 
 
 @pytest.mark.parametrize("method", ["relay", "pooled", "bp-osd"])
@@ -77,3 +77,23 @@ def test_a_word_that_contradicts_known_bits_does_not_converge() -> None:
     assert result.converged.tolist() == [False, True, True, True]
     assert result.corrections[1:].tolist() == [[0, 0, 0], [0, 0, 0], [1, 1, 1]]
     assert result.weight[3] == pytest.approx(5.0)
+
+
+def test_the_errors_found_are_the_likeliest_of_the_shot() -> None:
+    H, L = [[1, 1, 0]], [[1, 1, 1]]
+    decoder = Decoder(H, [0.2, 0.1, 0.1], L, method="pooled")
+    result = decoder.decode([[1], [0]], priors=[[0.0, 0.3, 1.0], [0.1, 0.3, 0.2]], corrections=True)
+    assert result.corrections is not None
+    assert result.corrections.tolist() == [[0, 1, 1], [0, 0, 0]]
+    assert result.flips.ravel().tolist() == [False, False]  # Error 2 flips no detector, and is certain in shot 0.
+    assert decoder.decode([[0]], priors=[0.1, 0.3, 0.9]).flips.tolist() == [[True]]
+
+
+def test_search_does_the_same_for_one_shot_and_for_many() -> None:
+    model = surface_code(7, 0.1)
+    priors = np.random.default_rng(0).uniform(0.01, 0.4, (4, model.num_errors))
+    shots = ShotSampler(model, 0).sample(0, 4)[0]
+    decoder = Decoder(model, "search(doubt=1e9,beam=20)")
+    result = decoder.decode(shots, priors=priors)
+    for n in range(4):
+        assert decoder.decode(shots[[n]], priors=priors[[n]]).iterations[0] == result.iterations[n]

@@ -121,7 +121,7 @@ def variable_number(variable: Variable, index: Mapping[str, int], num_vars: int)
 
 def listed(names: Iterable[str]) -> str:
     """Return the first names, as errors show them: `dry, wet`."""
-    shown = list(islice(names, _SHOWN_NAMES + 1))
+    shown = list(map(str, islice(names, _SHOWN_NAMES + 1)))
     return ", ".join(shown if len(shown) <= _SHOWN_NAMES else [*shown[:_SHOWN_NAMES], "..."])
 
 

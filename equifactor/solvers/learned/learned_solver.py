@@ -336,7 +336,7 @@ def shipped_weights(kind: str, task: Task) -> Path:
 def weights_file(kind: str, given: str) -> str:
     """Return the model file that the option `weights` names: a path, or a name such as `small` in the package."""
     own = WEIGHTS / f"{kind}-{given}-{Task.MAR.lower()}.safetensors"
-    return os.fspath(own) if given.isalpha() and own.is_file() else given
+    return os.fspath(own) if given.isalpha() and len(given) < 100 and own.is_file() else given
 
 
 def _trained_task(task: Task) -> Task:
