@@ -381,5 +381,6 @@ def as_graphs(graphs: FactorGraph | Iterable[FactorGraph]) -> list[FactorGraph]:
     for graph in several:
         if not isinstance(graph, FactorGraph):
             hint = " Use read_graph to read a file." if isinstance(graph, str) else ""
+            hint = " Pass its unroll(length)." if hasattr(graph, "unroll") else hint
             raise ModelError(f"Expected a FactorGraph or several, found {brief(graph)}.{hint}")
     return several

@@ -105,7 +105,7 @@ class _BackDoors:
     """The search for back-door sets of one cause and one outcome."""
 
     def __init__(self, network: BayesianNetwork, x: int, y: int, latent: Collection[int]) -> None:
-        self.network, self.x, self.y = network, x, y
+        self.network, self.x, self.y, self.latent = network, x, y, latent
         self.parents, self.children = network.parent_lists, network.child_lists
         self.below = closure([x], self.children)
         above = closure([x, y], self.parents)
@@ -153,10 +153,16 @@ class _BackDoors:
                 f"Adjusting for {names[wrong]} distorts the effect: it is the cause, the outcome or a descendant of "
                 f"the cause {names[self.x]}. Leave it out."
             )
+        wrong = next((i for i in adjust if i in self.latent), None)
+        if wrong is not None:
+            raise ModelError(
+                f"{names[wrong]} is latent, so nobody can adjust for it. Leave it out of adjust or latent."
+            )
         path = self.open_path(adjust)
         if path is not None:
             found = self.sets(1)
-            advice = f"Adjust for {', '.join(str(names[i]) for i in found[0])}." if found else self.reason()
+            listed = ", ".join(str(names[i]) for own in found for i in own) or "nothing"
+            advice = f"Adjust for {listed}." if found else self.reason()
             raise ModelError(f"The path {path_text(path, names, adjust)} stays open. {advice}")
 
     def reason(self) -> str:
@@ -166,7 +172,8 @@ class _BackDoors:
         shown_path = path_text(path or [], names, self.allowed)
         return (
             f"The effect of {names[self.x]} on {names[self.y]} is not identified by adjustment: no set of observed "
-            f"variables closes the path {shown_path}. Observe a variable on this path."
+            f"variables closes the path {shown_path}. Observe a variable on this path. Front doors and "
+            "other ways are not tried."
         )
 
 

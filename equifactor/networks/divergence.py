@@ -2,7 +2,8 @@
 
 KL(p || q) = E_p[ln p(x) - ln q(x)] is a sum of one term for each table, under the marginals of p over its scope. The
 Hellinger distance is sqrt(1 - sum_x sqrt(p(x) q(x))), where the sum is ln Z of the model with half of all logs.
-Both are exact where elimination fits. Elsewhere they are means over samples of p, which must be a Bayesian network.
+Both are exact where elimination fits. Elsewhere both models must be Bayesian networks. The divergence is then a mean
+over samples of p, and the sum of roots a mean of 1 / cosh((ln p - ln q) / 2), which is at most 1, over samples of both.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from equifactor.show.text_tables import aligned, shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from equifactor.base.typing import FloatArray
+    from equifactor.base.typing import FloatArray, IntArray
 
 _SAMPLES = 20_000  # Samples of an estimate: its error is below 1 % of the spread of ln p - ln q.
 _ROUNDING = 1e-12  # Shares below this are rounding.
@@ -44,11 +45,7 @@ class Divergence:
     by_variable: Mapping[str | int, float] = field(default_factory=dict)
     kl_error: float = 0.0  # standard errors of estimates; zero where elimination fits
     hellinger_error: float = 0.0
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether both numbers are exact up to rounding."""
-        return self.kl_error == 0.0 and self.hellinger_error == 0.0
+    is_exact: bool = True  # whether both numbers are exact up to rounding
 
     def __repr__(self) -> str:
         return f"Divergence(kl={self.kl:.6g}, hellinger={self.hellinger:.6g})"
@@ -150,21 +147,40 @@ def _sampled(
             f"The divergence needs exact sums, which ended {reason}, or two Bayesian networks, which are sampled. "
             "Raise memory_limit."
         )
-    states = forward_samples(p, _SAMPLES, seed)
-
-    def scores(tables: list[tuple[list[int], FloatArray]]) -> list[FloatArray]:
-        return [table[tuple(states[:, i] for i in scope)] for scope, table in tables]
-
-    by_p, by_q = scores(of_p), scores(of_q)
-    ratio = np.sum(by_p, axis=0) - np.sum(by_q, axis=0)  # ln p(x) - ln q(x)
-    root = np.exp(-ratio / 2.0)
-    squared = max(0.0, 1.0 - float(root.mean()))
-    error = float(root.std() / math.sqrt(_SAMPLES))
-    shares = _shares(p, q, [float(x.mean()) for x in by_p], [float(x.mean()) for x in by_q])
-    with np.errstate(invalid="ignore"):
-        kl, kl_error = float(ratio.mean()), float(ratio.std() / math.sqrt(_SAMPLES))
+    with np.errstate(over="ignore"):
+        logs = [_logs(tables, forward_samples(_graph(p, own), _SAMPLES, seed + n)) for n, own in enumerate((of_p, of_q))
+                for tables in (of_p, of_q)]  # fmt: skip
+        ratio, other = (np.sum(logs[n], axis=0) - np.sum(logs[n + 1], axis=0) for n in (0, 2))  # ln p(x) - ln q(x)
+        overlap = np.stack((1.0 / np.cosh(ratio / 2.0), 1.0 / np.cosh(other / 2.0)))
+    shares = _shares(p, q, *([float(x.mean()) for x in own] for own in logs[:2]))
+    kl, kl_error = float(ratio.mean()), 0.0  # A sample that q excludes proves that the divergence is infinite.
+    if kl < math.inf:
+        kl_error = math.hypot(float(ratio.std()) / math.sqrt(_SAMPLES), _largest_terms(of_p, of_q) / _SAMPLES)
+    squared = max(0.0, 1.0 - float(overlap.mean()))
+    error = math.sqrt(float(overlap.var(axis=1).sum()) / (4.0 * _SAMPLES) + 1.0 / _SAMPLES**2)
     hellinger = math.sqrt(squared)
-    return Divergence(kl, hellinger, shares, kl_error, error / max(2.0 * hellinger, math.sqrt(error)))
+    return Divergence(kl, hellinger, shares, kl_error, error / max(2.0 * hellinger, math.sqrt(error)), False)
+
+
+def _logs(tables: list[tuple[list[int], FloatArray]], states: IntArray) -> list[FloatArray]:
+    """Return the log entry of each table at samples [n, V]."""
+    return [table[tuple(states[:, i] for i in scope)] for scope, table in tables]
+
+
+def _largest_terms(of_p: list[tuple[list[int], FloatArray]], of_q: list[tuple[list[int], FloatArray]]) -> float:
+    """Return the root of the summed squares of what one sample may add to ln p - ln q, for each table.
+
+    Rows that no sample has seen have a probability of about one sample, so they add this to the error.
+    """
+    known = {tuple(sorted(scope)): table.transpose(np.argsort(scope)) for scope, table in of_p}
+    squares = 0.0
+    for scope, table in of_q:
+        turned = table.transpose(np.argsort(scope))
+        before = known.get(tuple(sorted(scope)), np.zeros(turned.shape))
+        with np.errstate(invalid="ignore"):
+            terms = np.abs(np.where(np.isneginf(before), 0.0, before - turned))
+        squares += float(terms.max(initial=0.0)) ** 2
+    return math.sqrt(squares)
 
 
 def _graph(p: FactorGraph, tables: list[tuple[list[int], FloatArray]]) -> FactorGraph:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.errors import ModelError, brief
+from equifactor.base.status import Status
 from equifactor.sequences.chain_sums import slice_sums
 from equifactor.sequences.chained_products import Factor, eliminated
 from equifactor.sequences.observed_rows import read_sequences, whole_number
 from equifactor.sequences.slice_marginals import margin
 from equifactor.sequences.slice_sums import Observed
+from equifactor.sequences.unrolled_answers import log_z_of, solved
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
@@ -52,7 +54,13 @@ class FittedSequences:
 
 
 def fitted_sequences(
-    network: DynamicNetwork, observations: Any, iterations: int, tolerance: float, pseudo_count: float
+    network: DynamicNetwork,
+    observations: Any,
+    iterations: int,
+    tolerance: float,
+    pseudo_count: float,
+    solver: Any,
+    options: dict[str, Any],
 ) -> FittedSequences:
     """Return the network with tables that make the observations more probable; see `DynamicNetwork.fit`."""
     iterations = whole_number("iterations", iterations, 1)
@@ -66,7 +74,10 @@ def fitted_sequences(
     converged = False
     for _ in range(iterations):
         counts = _Counts(network.model(sequences))
-        counts.add_all(network, sequences)
+        if network.solves(counts.model, solver, options):
+            counts.add_solved(network, sequences, network.how(solver, options))
+        else:
+            counts.add_all(network, sequences, 1 if complete else iterations)
         history.append(counts.log_likelihood)
         gain = history[-1] - history[-2] if len(history) > 1 else math.inf
         if gain < tolerance * slices:
@@ -77,7 +88,7 @@ def fitted_sequences(
             converged = True
             break
     if not converged or complete:
-        history.append(float(np.sum(network.log_likelihoods(sequences))))
+        history.append(float(np.sum(network.log_likelihoods(sequences, solver, options))))
     stuck = len(history) > 1 and not complete and history[1] - history[0] < _STUCK * slices
     message = "The first round changed nothing. Start from tables that are less symmetrical." if stuck else ""
     return FittedSequences(network, tuple(history), converged, message)
@@ -92,11 +103,25 @@ class _Counts:
         self.found = [[np.zeros_like(f.table) for f in tables] for tables in (model.first, model.then)]
         self._in_parts = [{i for part in model.parts for i in part.families[k]} for k in (0, 1)]
 
-    def add_all(self, network: DynamicNetwork, sequences: Sequences) -> None:
-        """Add the counts of all sequences."""
+    def add_solved(self, network: DynamicNetwork, sequences: Sequences, options: dict[str, Any]) -> None:
+        """Add the counts of all sequences by a solver of the unrolled network."""
+        V = len(self.model.first)
+        for n, (seen, length) in enumerate(zip(network.seen_in(sequences), map(len, sequences.codes), strict=True)):
+            result = solved(network, seen, "MAR", options)
+            if result.status is Status.ZERO_PROBABILITY:
+                raise ModelError(f"Sequence {n} is impossible under the tables at the start.")
+            self.log_likelihood += log_z_of(result)
+            s, states = network.unroll(length).structure, result.graph.observed
+            for a in range(V * length):  # The factors are those of slice 0, then those of slice 1, ..
+                known = [-1 if states is None else int(states[v]) for v in s.scope(a)]
+                at = tuple(slice(None) if x < 0 else x for x in known)
+                self.found[a >= V][a % V][at] += result.factor_marginals[a]
+
+    def add_all(self, network: DynamicNetwork, sequences: Sequences, rounds: int) -> None:
+        """Add the counts of all sequences by exact sums over slices."""
         model = self.model
         for numbers, codes in sequences.batches(max(1, int(_BATCH_STATES / model.num_states))):
-            sums = slice_sums(Observed(model, codes))
+            sums = slice_sums(Observed(model, codes, rounds=rounds))
             lengths = np.array([len(sequences.codes[n]) for n in numbers])
             for t0, p, before, inner in sums.smoothed():
                 own = np.arange(t0, t0 + p.shape[1]) < lengths[:, None]  # [N, B] padding does not count

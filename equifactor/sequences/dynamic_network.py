@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from equifactor.sequences.slice_marginals import slice_marginals
 from equifactor.sequences.slice_model import Family, SliceModel
 from equifactor.sequences.slice_sums import Observed, SliceSums
 from equifactor.sequences.trajectory import StateSequence, Trajectory
-from equifactor.sequences.unrolled_answers import decoded, filtered, smoothed
+from equifactor.sequences.unrolled_answers import decoded, filtered, log_z_of, smoothed, solved
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
@@ -163,22 +163,25 @@ class DynamicNetwork:
         Returns:
             A `Trajectory`, or a list of them for many sequences.
         """
-        return self._distributions(observations, False, solver, options)
+        sequences = read_sequences(self.first.structure, observations)
+        return sequences.answers(self._distributions(sequences, False, solver, options))
 
     def smooth(self, observations: Any, *, solver: Any = None, **options: Any) -> Any:
         """Return the distribution of every variable in each slice, given all observations; see `filter`.
 
         Another solver than exact sums gets the unrolled network, once for each sequence.
         """
-        return self._distributions(observations, True, solver, options)
+        sequences = read_sequences(self.first.structure, observations)
+        return sequences.answers(self._distributions(sequences, True, solver, options))
 
-    def predict(self, observations: Any, steps: int = 1) -> Any:
+    def predict(self, observations: Any, steps: int = 1, *, solver: Any = None, **options: Any) -> Any:
         """Return the distribution of every variable in the slices after the observations; see `filter`."""
         V = len(self.names)
         steps = whole_number("steps", steps, 1, V)
         sequences = read_sequences(self.first.structure, observations)
         longer = replace(sequences, codes=[np.concatenate([x, np.full((steps, V), -1)]) for x in sequences.codes])
-        return sequences.answers(self._trajectories(longer, False, [len(x) for x in sequences.codes]))
+        found = self._distributions(longer, False, solver, options)
+        return sequences.answers([own.since(len(x)) for own, x in zip(found, sequences.codes, strict=True)])
 
     def decode(self, observations: Any, *, solver: Any = None, **options: Any) -> Any:
         """Return the most probable states of all variables in all slices together; see `filter` and `smooth`.
@@ -188,8 +191,8 @@ class DynamicNetwork:
         """
         sequences = read_sequences(self.first.structure, observations)
         model = self.model(sequences)
-        if self._solves(model, solver, options):
-            return self._solved(decoded, sequences, solver, options)
+        if self.solves(model, solver, options):
+            return sequences.answers(self._solved(decoded, sequences, solver, options))
         found: list[Any] = [None] * len(sequences)
         for numbers, codes in sequences.batches(max(1, int(_BATCH_STATES / model.num_states)), one_length=True):
             best, scores = best_sequences(model, codes)
@@ -197,13 +200,16 @@ class DynamicNetwork:
                 found[n] = self._sequence(own, score)
         return sequences.answers(found)
 
-    def log_likelihood(self, observations: Any) -> Any:
-        """Return ln p(observations), -inf where they are impossible; a list for many sequences."""
+    def log_likelihood(self, observations: Any, *, solver: Any = None, **options: Any) -> Any:
+        """Return ln p(observations), -inf where they are impossible; a list for many sequences; see `smooth`."""
         sequences = read_sequences(self.first.structure, observations)
-        return sequences.answers(self.log_likelihoods(sequences))
+        return sequences.answers(self.log_likelihoods(sequences, solver, options))
 
-    def log_likelihoods(self, sequences: Sequences) -> list[float]:
+    def log_likelihoods(self, sequences: Sequences, solver: Any, options: dict[str, Any]) -> list[float]:
         """Return ln p(observations) of sequences that were read before."""
+        if self.solves(self.model(sequences), solver, options):
+            how = self.how(solver, options)
+            return [log_z_of(solved(self, seen, "PR", how)) for seen in self.seen_in(sequences)]
         found = [0.0] * len(sequences)
         for numbers, sums in self._sums(sequences):
             for _ in sums.filtered():
@@ -215,7 +221,14 @@ class DynamicNetwork:
         return found
 
     def fit(
-        self, observations: Any, *, iterations: int = 100, tolerance: float = 1e-6, pseudo_count: float = 0.0
+        self,
+        observations: Any,
+        *,
+        iterations: int = 100,
+        tolerance: float = 1e-6,
+        pseudo_count: float = 0.0,
+        solver: Any = None,
+        **options: Any,
     ) -> FittedSequences:
         """Return this network with tables that make the observations more probable (EM); see `filter`.
 
@@ -224,10 +237,12 @@ class DynamicNetwork:
             iterations: at most this number of rounds.
             tolerance: stop when a round raises the mean log likelihood of a slice by less than this.
             pseudo_count: added to the count of every entry that is possible today.
+            solver: as in `smooth`, for the expected counts of each round.
+            options: as in `smooth`.
         """
         from equifactor.sequences.dynamic_fit import fitted_sequences
 
-        return fitted_sequences(self, observations, iterations, tolerance, pseudo_count)
+        return fitted_sequences(self, observations, iterations, tolerance, pseudo_count, solver, options)
 
     def unroll(self, length: int) -> BayesianNetwork:
         """Return the network of a number of slices, with variables such as `rain[0]`, `rain[1]`, .."""
@@ -287,15 +302,10 @@ class DynamicNetwork:
 
     def _sums(self, sequences: Sequences) -> Iterable[tuple[list[int], SliceSums]]:
         model = self.model(sequences)
-        if model.num_states > _MOST_STATES:
-            raise SolveError(
-                f"The state of a slice has {model.num_states:.3g} joint values, and this question needs exact sums "
-                f"over at most {_MOST_STATES:.3g}. Use smooth, filter or decode, which take any solver."
-            )
         for numbers, codes in sequences.batches(max(1, int(_BATCH_STATES / model.num_states))):
             yield numbers, slice_sums(Observed(model, codes))
 
-    def _solves(self, model: SliceModel, solver: Any, options: dict[str, Any]) -> bool:
+    def solves(self, model: SliceModel, solver: Any, options: dict[str, Any]) -> bool:
         """Return whether a solver answers instead of exact sums over slices."""
         if solver is None and model.num_states <= _MOST_STATES:
             if "do" in options:
@@ -308,29 +318,31 @@ class DynamicNetwork:
             return False
         return True
 
-    def _solved(self, answer: Any, sequences: Sequences, solver: Any, options: dict[str, Any]) -> Any:
+    def how(self, solver: Any, options: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of `ef.solve` for a solver that answers instead of exact sums."""
+        return {"solver": "auto" if solver is None else solver, **options}
+
+    def seen_in(self, sequences: Sequences) -> Iterator[list[dict[str, Any]]]:
+        """Yield the evidence on each slice, states or weights, of each sequence."""
+        for codes in sequences.codes:
+            yield [
+                {
+                    name: self.states[name][x] if x < len(self.states[name]) else table[x]
+                    for name, x, table in zip(self.names, row, sequences.tables, strict=True)
+                    if x >= 0
+                }
+                for row in codes.tolist()
+            ]
+
+    def _solved(self, answer: Any, sequences: Sequences, solver: Any, options: dict[str, Any]) -> list[Any]:
         """Return the answers of a solver about sequences, one after the other."""
-        given = {"solver": "auto" if solver is None else solver, **options}
-        return sequences.answers([answer(self, self._evidence(x, sequences.tables), given) for x in sequences.codes])
+        return [answer(self, seen, self.how(solver, options)) for seen in self.seen_in(sequences)]
 
-    def _evidence(self, codes: IntArray, tables: list[FloatArray]) -> list[dict[str, Any]]:
-        """Return observations [T, V] as the evidence on each slice: states, or weights."""
-        return [
-            {
-                name: self.states[name][x] if x < len(self.states[name]) else table[x]
-                for name, x, table in zip(self.names, row, tables, strict=True)
-                if x >= 0
-            }
-            for row in codes.tolist()
-        ]
-
-    def _distributions(self, observations: Any, smooth: bool, solver: Any, options: dict[str, Any]) -> Any:
-        sequences = read_sequences(self.first.structure, observations)
-        if self._solves(self.model(sequences), solver, options):
+    def _distributions(
+        self, sequences: Sequences, smooth: bool, solver: Any, options: dict[str, Any]
+    ) -> list[Trajectory]:
+        if self.solves(self.model(sequences), solver, options):
             return self._solved(smoothed if smooth else filtered, sequences, solver, options)
-        return sequences.answers(self._trajectories(sequences, smooth, [0] * len(sequences)))
-
-    def _trajectories(self, sequences: Sequences, smooth: bool, begin: list[int]) -> list[Trajectory]:
         found: list[Any] = [None] * len(sequences)
         for numbers, sums in self._sums(sequences):
             values: dict[str, FloatArray] = {n: np.empty((sums.N, sums.T, len(self.states[n]))) for n in self.names}
@@ -338,12 +350,12 @@ class DynamicNetwork:
                 for name, own in zip(self.names, slice_marginals(sums.observed, t0, sums.joints), strict=True):
                     values[name][:, t0 : t0 + own.shape[1]] = own
             for k, n in enumerate(numbers):
-                kept = {name: v[k, begin[n] : len(sequences.codes[n])] for name, v in values.items()}
+                kept = {name: v[k, : len(sequences.codes[n])] for name, v in values.items()}
                 log_z = float(sums.log_z[k])
                 if log_z == -np.inf:
                     self.check_impossible(sums.model, sequences.codes[n])
                 status = Status.ZERO_PROBABILITY if log_z == -np.inf else Status.EXACT
-                found[n] = Trajectory(kept, self.states, log_z, begin[n], status)
+                found[n] = Trajectory(kept, self.states, log_z, 0, status)
         return found
 
 

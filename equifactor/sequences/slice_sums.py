@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     Joints = list[tuple[tuple[int, ...], FloatArray]]  # variables, and their distribution [N, B, states]
 
-# Seconds: of NumPy for a slice, and for a product in it, and of compiling. Measured on one core.
-_CALLS, _PRODUCT, _COMPILING = 8e-6, 2e-10, 1.0
+# Seconds: of NumPy for a slice, and for a product in it, and of loading a compiled loop. Measured on one core.
+_CALLS, _PRODUCT, _LOADING = 8e-6, 2e-10, 0.25
 _BLOCK_ENTRIES = 2**22  # Most entries of the arrays of a block: 32 MiB each.
 _LEAST_ENTRIES = 2**18
-_CHAIN_ENTRY = 5e-9  # Seconds of NumPy for a joint state of a factorial slice. Compiling takes _COMPILING.
+_CHAIN_ENTRY = 5e-9  # Seconds of NumPy for a joint state of a factorial slice. Loading takes _LOADING.
 _JOINT_ENTRIES = 2**9  # What a slice says about its state is a product of tables of at most this size.
 
 
@@ -48,9 +48,10 @@ class Weights:
 class Observed:
     """The observations of N sequences of T slices, and what each part says about the state of each slice."""
 
-    def __init__(self, model: SliceModel, codes: IntArray, best: bool = False) -> None:
+    def __init__(self, model: SliceModel, codes: IntArray, best: bool = False, rounds: int = 1) -> None:
         self.model, self.codes, self.best = model, codes, best  # [N, T, V]; see `Sequences`
-        compiles = codes[:, :, 0].size * model.num_states * _CHAIN_ENTRY > _COMPILING
+        self.rounds = rounds  # of passes that are expected over observations of this shape
+        compiles = rounds * codes[:, :, 0].size * model.num_states * _CHAIN_ENTRY > _LOADING
         self.chains = None if best or model.is_dense or not compiles else chain_steps(model)
         self._patterns = [
             [model.patterns(part, own, later, best) for part in model.parts]
@@ -129,8 +130,8 @@ class Observed:
 
 
 def use_kernels(N: int, T: int, S: int) -> bool:
-    """Return whether compiled passes pay: NumPy would take longer than compiling."""
-    return T * (_CALLS + N * S * S * _PRODUCT) > _COMPILING
+    """Return whether compiled passes pay: NumPy would take longer than loading them, for T slices in all rounds."""
+    return T * (_CALLS + N * S * S * _PRODUCT) > _LOADING
 
 
 class SliceSums:
@@ -142,7 +143,7 @@ class SliceSums:
         self.S = int(self.model.num_states)
         self.log_z = np.zeros(self.N)  # after a forward pass: ln p(observations), -inf where they are impossible
         self._matrix = self.model.matrix() if self.model.is_dense else None
-        self._compiled = self._matrix is not None and use_kernels(self.N, self.T, self.S)
+        self._compiled = self._matrix is not None and use_kernels(self.N, self.T * observed.rounds, self.S)
         self._prior = self.model.prior().reshape(1, -1)
         self._blocks = observed.blocks()
         self._arrays: dict[str, FloatArray] = {}

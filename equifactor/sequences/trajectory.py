@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,10 @@ class Trajectory:
 
     def __len__(self) -> int:
         return len(next(iter(self.marginals.values()), ()))
+
+    def since(self, first: int) -> Trajectory:
+        """Return the same from slice `first` on."""
+        return replace(self, marginals={name: p[first:] for name, p in self.marginals.items()}, first=first)
 
     def __getitem__(self, key: str | tuple[str, int]) -> Any:
         variable, at = key if isinstance(key, tuple) else (key, None)

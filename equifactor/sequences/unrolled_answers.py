@@ -17,31 +17,40 @@ from equifactor.sequences.trajectory import StateSequence, Trajectory
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
+    from equifactor.questions.result import Result
     from equifactor.sequences.dynamic_network import DynamicNetwork
 
+    Seen = list[dict[str, Any]]  # the evidence on each slice
 
-def smoothed(network: DynamicNetwork, seen: list[dict[str, Any]], options: dict[str, Any]) -> Trajectory:
+
+def solved(network: DynamicNetwork, seen: Seen, task: str, options: dict[str, Any]) -> Result:
+    """Return the answer of a solver about the network of all slices, given the evidence on each."""
+    evidence = {f"{name}[{t}]": value for t, own in enumerate(seen) for name, value in own.items()}
+    return solve(network.unroll(len(seen)), task, evidence=evidence, **options)
+
+
+def smoothed(network: DynamicNetwork, seen: Seen, options: dict[str, Any]) -> Trajectory:
     """Return the distributions of all slices given the evidence on each, by solving the unrolled network."""
-    result = solve(network.unroll(len(seen)), "MAR", evidence=_evidence(seen), **options)
+    result = solved(network, seen, "MAR", options)
     if result.status is Status.ZERO_PROBABILITY:
         return Trajectory({}, network.states, -np.inf, 0, result.status)
     marginals = {
         name: np.stack([np.asarray(result.marginals[f"{name}[{t}]"]) for t in range(len(seen))])
         for name in network.names
     }
-    return Trajectory(marginals, network.states, result.log_z, 0, result.status)
+    return Trajectory(marginals, network.states, log_z_of(result), 0, result.status)
 
 
-def decoded(network: DynamicNetwork, seen: list[dict[str, Any]], options: dict[str, Any]) -> StateSequence:
+def decoded(network: DynamicNetwork, seen: Seen, options: dict[str, Any]) -> StateSequence:
     """Return the best states of all slices given the evidence on each, by solving the unrolled network."""
-    result = solve(network.unroll(len(seen)), "MAP", evidence=_evidence(seen), **options)
+    result = solved(network, seen, "MAP", options)
     if result.status is Status.ZERO_PROBABILITY:
         return StateSequence({}, np.empty((0, len(network.names)), np.int64), -np.inf, result.status)
     numbers = np.asarray(result.assignment).reshape(len(seen), -1)
     return StateSequence(network.columns(numbers), numbers, result.log_score, result.status)
 
 
-def filtered(network: DynamicNetwork, seen: list[dict[str, Any]], options: dict[str, Any]) -> Trajectory:
+def filtered(network: DynamicNetwork, seen: Seen, options: dict[str, Any]) -> Trajectory:
     """Return the distribution of every slice given the evidence up to it, slice by slice."""
     found: dict[str, list[FloatArray]] = {name: [] for name in network.names}
     log_z, worst = 0.0, Status.EXACT
@@ -51,7 +60,7 @@ def filtered(network: DynamicNetwork, seen: list[dict[str, Any]], options: dict[
         result = solve(graph, "MAR", evidence=evidence, **options)
         if result.status is Status.ZERO_PROBABILITY:
             return Trajectory({}, network.states, -np.inf, 0, result.status)
-        log_z += result.log_z
+        log_z += log_z_of(result)
         worst = result.status if not result.status.solved else worst
         before = {name: np.asarray(result.marginals[name]) for name in network.names}
         for name, p in before.items():
@@ -60,5 +69,6 @@ def filtered(network: DynamicNetwork, seen: list[dict[str, Any]], options: dict[
     return Trajectory({n: np.stack(p) for n, p in found.items()}, network.states, log_z, 0, status)
 
 
-def _evidence(seen: list[dict[str, Any]]) -> dict[str, Any]:
-    return {f"{name}[{t}]": value for t, evidence in enumerate(seen) for name, value in evidence.items()}
+def log_z_of(result: Result) -> float:
+    """Return ln Z, NaN from a solver that does not give it."""
+    return -np.inf if result.status is Status.ZERO_PROBABILITY else float(getattr(result, "log_z", np.nan))

@@ -122,4 +122,4 @@ def html(graph: FactorGraph) -> str:
 
 
 def _title(graph: FactorGraph) -> str:
-    return f"FactorGraph {graph.name or ''}".strip()
+    return f"{type(graph).__name__} {graph.name or ''}".strip()

@@ -133,6 +133,14 @@ def test_effects_are_named_and_shown(lawn: BayesianNetwork) -> None:
         lawn.effect("sprinkler", "grass", adjust=[])
     with pytest.raises(ModelError, match="Adjusting for grass distorts the effect"):
         lawn.effect("rain", "sprinkler", adjust=["grass"])
+    with pytest.raises(ModelError, match="rain is latent"):
+        lawn.effect("sprinkler", "grass", adjust=["rain"], latent=["rain"])
+    flat = np.full((2, 2, 2), 0.5)
+    bias = BayesianNetwork(
+        {"a": [0.5, 0.5], "b": [0.5, 0.5], "z": (["a", "b"], flat), "x": ("a", flat[0]), "y": (["x", "b"], flat)}
+    )
+    with pytest.raises(ModelError, match=r"z \(given\) <- b -> y stays open. Adjust for nothing\."):
+        bias.effect("x", "y", adjust=["z"])
     sure = BayesianNetwork({"z": [0.5, 0.5], "x": ("z", [[1, 0], [0, 1]]), "y": (["z", "x"], np.full((2, 2, 2), 0.5))})
     with pytest.raises(ModelError, match="x = 0 never occurs with z = 1"):
         sure.effect("x", "y")

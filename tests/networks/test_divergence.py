@@ -48,6 +48,35 @@ def test_divergences_equal_enumeration(seed: int) -> None:
     assert abs(sampled.hellinger - found.hellinger) < 5 * sampled.hellinger_error
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_errors_of_distant_models_are_honest(seed: int) -> None:
+    """A mean over samples of p alone missed most of the overlap, by thousands of its errors."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for _ in range(2):
+        rows = [rng.dirichlet([0.15] * 3, size=(1, 3)[k % 2]) + 1e-9 for k in range(10)]
+        rows = [own / own.sum(axis=1, keepdims=True) for own in rows]
+        tables.append({f"v{k}": (f"v{k - 1}", own) if k % 2 else own[0] for k, own in enumerate(rows)})
+    p, q = map(ef.BayesianNetwork, tables)
+    exact, found = p.divergence(q), divergence(p, q, memory_limit=1e-9)
+    assert abs(found.kl - exact.kl) < 5 * found.kl_error
+    assert abs(found.hellinger - exact.hellinger) < 5 * found.hellinger_error
+
+
+def test_sampled_divergences_of_close_models_have_an_error() -> None:
+    """Equal scores of all samples had no error, or were divided by zero."""
+    rare: dict[str, Any] = {"a": [1 - 1e-7, 1e-7], "b": ("a", [[0.5, 0.5], [0.9, 0.1]])}
+    p, q = ef.BayesianNetwork(rare), ef.BayesianNetwork(rare | {"b": ("a", [[0.5, 0.5], [0.1, 0.9]])})
+    exact, found = p.divergence(q), divergence(p, q, memory_limit=1e-12)
+    assert not found.is_exact
+    assert abs(found.kl - exact.kl) < found.kl_error < 1e-3
+    assert exact.hellinger < found.hellinger_error < 0.01
+    same = divergence(p, p, memory_limit=1e-12)
+    assert (same.kl, same.hellinger, same.is_exact) == (0.0, 0.0, False)
+    never = ef.BayesianNetwork(rare | {"b": ("a", [[0.5, 0.5], [0.0, 1.0]])})
+    assert divergence(p, never, memory_limit=1e-12).kl_error == np.inf
+
+
 def test_models_that_are_not_normalised_have_a_divergence() -> None:
     p = ef.FactorGraph({"a": 2, "b": 2}, [(["a", "b"], [[1.0, 2.0], [3.0, 4.0]])])
     q = ef.FactorGraph({"b": 2, "a": 2}, [(["a"], [2.0, 2.0]), (["a", "b"], [[4.0, 3.0], [2.0, 1.0]])])

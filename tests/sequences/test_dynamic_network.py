@@ -73,7 +73,7 @@ def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     if request.param == "tables":
         monkeypatch.setattr(slice_model, "DENSE_STATES", 0)
     if request.param == "compiled":
-        monkeypatch.setattr(slice_sums, "_COMPILING", 0.0)
+        monkeypatch.setattr(slice_sums, "_LOADING", 0.0)
 
 
 @pytest.mark.usefixtures("passes")
@@ -123,7 +123,7 @@ def test_passes_over_factorial_models_equal_products_of_tables(monkeypatch: pyte
     sequences = [*partly_observed(rng, network, 6, 3), {"a": [0, 1, 2]}]
     expected = [f(sequences) for f in (network.filter, network.smooth)]
     counts = network.fit(sequences, iterations=1).network
-    monkeypatch.setattr(slice_sums, "_COMPILING", 0.0)
+    monkeypatch.setattr(slice_sums, "_LOADING", 0.0)
     assert slice_sums.Observed(network.model(read_sequences(network.first.structure, 2)), np.full((1, 2, 7), -1)).chains
     for one, other in zip(expected, [f(sequences) for f in (network.filter, network.smooth)], strict=True):
         for wanted, found in zip(one, other, strict=True):
@@ -296,10 +296,26 @@ def test_a_large_slice_goes_to_a_solver(monkeypatch: pytest.MonkeyPatch) -> None
     from equifactor.sequences import dynamic_network
 
     expected = WEATHER.smooth({"umbrella": ["yes", "no"]})["rain"]
+    seen = [{"umbrella": ["yes", None, "no"]}, {"umbrella": ["yes", [0.2, 0.8]], "rain": [None, "no"]}]
+    ahead, total = WEATHER.predict(seen, 2), WEATHER.log_likelihood(seen)
+    fitted = WEATHER.fit(seen, iterations=3)
     monkeypatch.setattr(dynamic_network, "_MOST_STATES", 1.0)
     np.testing.assert_allclose(WEATHER.smooth({"umbrella": ["yes", "no"]})["rain"], expected)
-    with pytest.raises(ef.SolveError, match="exact sums"):
-        WEATHER.predict({"umbrella": ["yes"]})
+    for found, wanted in zip(WEATHER.predict(seen, 2), ahead, strict=True):
+        assert found.first == wanted.first
+        np.testing.assert_allclose(found["umbrella"], wanted["umbrella"])
+    np.testing.assert_allclose(WEATHER.log_likelihood(seen), total)
+    solved = WEATHER.fit(seen, iterations=3)
+    np.testing.assert_allclose(solved.log_likelihoods, fitted.log_likelihoods)
+    for name in WEATHER.names:
+        rows = solved.network.transition.cpt(name).values
+        np.testing.assert_allclose(rows, fitted.network.transition.cpt(name).values, atol=1e-9)
+
+
+def test_a_solver_without_ln_z_smooths() -> None:
+    found = WEATHER.smooth({"umbrella": ["yes", "no"]}, solver="gibbs(chains=2, burn_in=5, samples=20)")
+    assert len(found["rain"]) == 2
+    assert np.isnan(found.log_z)
 
 
 @pytest.mark.parametrize(
