@@ -60,6 +60,7 @@ def solvers(
         else:
             rows.append((known, " ".join(found.tasks), _symmetries(found), found.summary()))
     print(fitted([("NAME", "TASKS", "SYMMETRIES", ""), *rows], terminal_width()))
+    say("methods of decoding and of fitting have names too: equifactor solvers relay, equifactor solvers em")
 
 
 def _symmetries(cls: type[Solver]) -> str:
@@ -80,7 +81,9 @@ def _described(name: str) -> str:
     method = name.lower()
     if name not in solver_names() and method in METHODS:
         found = METHODS[method]
-        facts = f'A method of decoding: equifactor decode CODE SHOTS --method "{method}(iterations=50)"\n'
+        own = next(iter(vars(found).get("__annotations__", {})), "iterations")
+        setting = f"{own}={_value(getattr(found, own))}"
+        facts = f'A method of decoding: equifactor decode CODE SHOTS --method "{method}({setting})"\n'
     elif name not in solver_names() and method in fitter.METHODS:
         found = fitter.method_class(method)
         facts = f"A method of fitting: equifactor fit MODEL DATA --method {method} --set NAME=VALUE\n"

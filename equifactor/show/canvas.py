@@ -56,10 +56,16 @@ def tidy(ax: Axes, title: str) -> Axes:
     return ax
 
 
-def legend(ax: Axes) -> None:
-    """Add the legend, beside the axes if it is long."""
-    count = len(ax.get_legend_handles_labels()[1])
-    if not count:
+def legend(ax: Axes, widen: bool = False) -> None:
+    """Add the legend, beside the axes if it is long; `widen` makes the figure wider by the legend."""
+    labels = ax.get_legend_handles_labels()[1]
+    if not labels:
         return
-    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)} if count > _MOST_INSIDE else {}
-    ax.legend(frameon=False, fontsize=9, labelcolor=INK, **beside)
+    if len(labels) <= _MOST_INSIDE:
+        ax.legend(frameon=False, fontsize=9, labelcolor=INK)
+        return
+    beside = ax.legend(frameon=False, fontsize=9, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure = ax.get_figure(root=True)
+    if widen and figure is not None:
+        width, height = figure.get_size_inches()
+        figure.set_size_inches(width + beside.get_window_extent().width / figure.dpi, height)

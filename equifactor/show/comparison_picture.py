@@ -39,6 +39,7 @@ def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
     free = np.repeat(np.isin(np.arange(comparison.graph.num_vars), comparison.graph.free_vars), np.diff(exact.ptr))
     entries = np.flatnonzero(free)
     entries = entries[:: max(1, len(entries) // _MOST_POINTS)]
+    is_new = ax is None
     ax = axes_or_new(ax, 5.0, 4.6)
     ax.plot((0, 1), (0, 1), color=FAINT, linewidth=1, zorder=1)
     styles = styles_of(comparison.results)
@@ -49,7 +50,7 @@ def _marginals(comparison: Comparison, ax: Axes | None) -> Axes:
         )  # fmt: skip
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal", ylabel="probability by the solver")
     ax.set_xlabel(f"probability by {plain(comparison.reference_title)}")
-    legend(ax)
+    legend(ax, is_new)
     return tidy(ax, comparison.heading())
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from equifactor.graph.structure import Structure
 
 NAME = 18  # characters of a name that have room under its circle. Chosen by hand.
-LETTER = 0.18  # width of a letter, in units of the layout, in which a circle has the radius 0.3. Measured: DejaVu Sans.
+# Widths of a letter and of a capital, in units of the layout: a circle has the radius 0.3. Measured: DejaVu Sans.
+_LETTER, _CAPITAL = 0.18, 0.215
 ABOVE, BELOW = 0.4, 0.75  # reach of a row of variables above and below the centres of its circles, names included
 _FACTOR = 0.15  # reach of a row of factors above and below their centres, and half of the width of a factor
 _LINE = 0.06  # half of the width that a line has in a row. Chosen by hand.
@@ -62,8 +63,8 @@ def layered_places(s: Structure, children: Sequence[int], seed: int) -> LayeredP
     pairs = np.flatnonzero(s.arity[s.factor_of_edge] > 1)
     to_child = s.scope_vars[pairs] == child[s.factor_of_edge[pairs]]
     parents = pairs[~to_child]
-    names = [len(s.variable_name(i)) for i in range(s.num_vars)]
-    half = np.maximum(_NARROWEST, LETTER / 2 * np.minimum(names, NAME) + _GAP / 2)
+    widths = [name_width(s.variable_name(i)) for i in range(s.num_vars)]
+    half = np.maximum(_NARROWEST, np.array(widths) / 2 + _GAP / 2)
     arcs = np.stack((s.scope_vars[parents], child[s.factor_of_edge[parents]]), axis=1)
     row = _rows_of(s.num_vars, arcs, 2 * half)
     layer = [*(2 * row).tolist(), *(2 * row[child[large]] - 1).tolist()]
@@ -92,6 +93,12 @@ def layered_places(s: Structure, children: Sequence[int], seed: int) -> LayeredP
     for e, chain in zip(pairs.tolist(), chains, strict=True):
         routes[e] = _route(at[chain], np.array(layer)[chain])
     return LayeredPlaces(at[: s.num_vars], factors, routes)
+
+
+def name_width(name: str) -> float:
+    """Return the room of a name, in units of the layout."""
+    shown = name[:NAME]
+    return _LETTER * len(shown) + (_CAPITAL - _LETTER) * sum(letter.isupper() for letter in shown)
 
 
 def _route(at: FloatArray, layer: IntArray) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from equifactor.show.canvas import CURVES, FAINT, INK, LINE, axes_or_new, matplotlib, plain, tidy
 from equifactor.show.graph_display import counted
-from equifactor.show.layered_layout import ABOVE, BELOW, LETTER, NAME
+from equifactor.show.layered_layout import ABOVE, BELOW, NAME, name_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def draw_network(
     """Draw a network whose variables, factors and lines have their places; see `LayeredPlaces`."""
     s = graph.structure
     names = [plain(s.variable_name(i), NAME) for i in range(s.num_vars)]
-    half = np.maximum(LETTER / 2 * np.array([len(name) for name in names]), _DISC)
+    half = np.maximum(np.array([name_width(name) for name in names]) / 2, _DISC)
     x, y = at.variables.T
     bends = np.concatenate([route[:, 0] for route in routes])
     low = np.array([min((x - half).min(), bends.min(initial=x[0])), y.min() - ABOVE]) - _BORDER

@@ -111,6 +111,7 @@ def plot_error_rates(
         ) from None
     if not any(drawn.values()):
         raise ModelError("plot_error_rates has no error rates to draw: `curves` holds no points.")
+    is_new = ax is None
     ax = axes_or_new(ax, 5.6, 4.2)
     styles = styles_of(drawn)
     for title, points in drawn.items():
@@ -131,7 +132,7 @@ def plot_error_rates(
         ax.locator_params(axis="x", nbins=5)  # Labels such as 0.0175 beside each other overlap otherwise.
     ax.grid(True, which="both", color="#e2e8f0", linewidth=0.6)
     ax.spines[["top", "right"]].set_visible(False)
-    legend(ax)
+    legend(ax, is_new)
     return ax
 
 

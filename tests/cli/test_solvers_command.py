@@ -9,7 +9,9 @@ def test_lists_each_and_its_options(command) -> None:
     from equifactor.solvers import solver_names
     from equifactor.solving.registry import solver_class
 
-    lines = command("solvers").out.splitlines()
+    listed = command("solvers")
+    assert "equifactor solvers relay" in listed.err
+    lines = listed.out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", *solver_names()]
     for name in solver_names():
         out = command("solvers", name).out
@@ -25,6 +27,7 @@ def test_describes_decoding_methods(command) -> None:
         out = command("solvers", name).out
         assert out.startswith(f"{name}: ")
         assert re.search(r"^iterations +int +\d+ +1 <= x +\S", out, re.MULTILINE)
+    assert '--method "class(width=20)"' in command("solvers", "class").out
     assert re.search(r"^solutions +int +5 ", command("solvers", "relay").out, re.MULTILINE)
     assert "equifactor solvers relay" in command("decode", "--help").out
     assert "The methods of decoding are bp-osd, class, learned-memory" in command("solvers", "bposd").err

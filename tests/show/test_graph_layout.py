@@ -10,7 +10,7 @@ import equifactor as ef
 from equifactor import FactorGraph
 from equifactor.graph.parents import children_of
 from equifactor.show.graph_layout import places_of
-from equifactor.show.layered_layout import BELOW, LETTER
+from equifactor.show.layered_layout import BELOW, name_width
 
 PAIR = [[2.0, 1.0], [1.0, 2.0]]
 
@@ -104,9 +104,8 @@ def test_forces_are_repeatable_and_keep_neighbours_near() -> None:
 
 def test_dense_graphs_have_room() -> None:
     places = places_of(of_pairs(40, [(i, j) for i in range(40) for j in range(i)]))
-    assert (
-        0.4 < np.prod(np.ptp(places.variables, axis=0)) / 40 < 0.8
-    )  # a square of side 0.7 per node, and more until no two touch
+    area = np.prod(np.ptp(places.variables, axis=0)) / 40
+    assert 0.4 < area < 0.8  # a square of side 0.7 per node, and more until no two touch
     two = places_of(of_pairs(5, [(0, 1), (2, 3), (3, 4), (4, 2)]))
     assert np.ptp(two.variables, axis=0).max() < 8
 
@@ -125,7 +124,7 @@ def test_layers_have_room_for_names_and_for_lines(graph: FactorGraph) -> None:
     assert places.kind == "layers"
     assert places.routes is not None
     s, at = graph.structure, places.variables
-    half = np.array([max(len(s.variable_name(i)) * LETTER / 2, 0.3) for i in range(s.num_vars)])
+    half = np.array([max(name_width(s.variable_name(i)) / 2, 0.3) for i in range(s.num_vars)])
     boxes = np.stack((at[:, 0] - half, at[:, 1] - 0.3, at[:, 0] + half, at[:, 1] + BELOW), axis=1)
     for i, (left, top, right, bottom) in enumerate(boxes):
         others = np.delete(boxes, i, axis=0)

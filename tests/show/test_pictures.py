@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from hostile_names import hostile_graph
-from layered_networks import fan_network
+from layered_networks import fan_network, network
 
 import equifactor as ef
 from equifactor.show.grid_shapes import grid_of
@@ -47,11 +47,13 @@ def test_graphs_of_all_sizes_and_kinds() -> None:
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_names_of_a_network_do_not_overlap(given: bool) -> None:
-    ax = fan_network().plot(ax=pyplot.subplots(figsize=(5, 4))[1] if given else None)
+@pytest.mark.parametrize("capitals", [False, True])
+def test_names_of_a_network_do_not_overlap(given: bool, capitals: bool) -> None:
+    graph = network({"HR": "", **{f"LOWHEARTWORKLOAD{k}": "HR" for k in range(6)}}) if capitals else fan_network()
+    ax = graph.plot(ax=pyplot.subplots(figsize=(5, 4))[1] if given else None)
     drawn(ax)
     boxes = [text.get_window_extent() for text in ax.texts]
-    assert len(boxes) == 26
+    assert len(boxes) == graph.num_vars
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 

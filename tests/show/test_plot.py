@@ -56,10 +56,11 @@ def test_error_bars_are_asymmetric_intervals() -> None:
 
 @pytest.mark.parametrize(("count", "beside"), [(6, False), (7, True)])
 def test_long_legends_stand_beside_the_axes(count: int, beside: bool) -> None:
-    ax = plot_error_rates({f"d = {n}": [(0.1, 100, 5), (0.2, 100, 9)] for n in range(count)})
+    ax = plot_error_rates({f"distance = {n}, {'long ' * 4}": [(0.1, 100, 5), (0.2, 100, 9)] for n in range(count)})
     ax.figure.canvas.draw()
     legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
     assert (legend.x0 >= axes.x1) == beside
+    assert axes.width > 4 * ax.figure.dpi  # A legend beside the axes leaves them their width.
     assert len({line.get_marker() for line in ax.lines if line.get_marker() not in ("_", "v")}) >= count - 1
 
 
