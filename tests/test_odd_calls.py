@@ -234,6 +234,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("arrows, ends", lambda: ef.BayesianNetwork([([], "b")], {"b": 2})),
     ("arrows, number of states", lambda: ef.BayesianNetwork([("a", "b")], {"a": -1, "b": 2})),
     ("arrows, no states", lambda: ef.BayesianNetwork([("a", "b")], {"a": np.zeros(0), "b": 2})),
+    ("arrows, many states", lambda: ef.BayesianNetwork([("a", "b")], {"a": 2**31 - 1, "b": 2})),
     ("arrows, parents", lambda: ef.BayesianNetwork([(n, "b") for n in PARENTS], dict.fromkeys(["b", *PARENTS], 2))),
     ("plates, states", lambda: ef.BayesianNetwork({"a[c]": [0.5, 0.5]}, True, plates={"c": 2})),
     ("plates, a time span", lambda: ef.BayesianNetwork({"a[c]": [0.5, 0.5]}, plates={"c": np.timedelta64(3)})),

@@ -206,6 +206,7 @@ class Clock:
 
         Raises:
             SolveError: in place of a `NotCompiledError` that nobody caught, if this is the clock of the whole call.
+            KeyboardInterrupt: the same after Ctrl-C, which leaves no time to compile.
         """
         here = threading.get_ident()
         entry = here, self
@@ -216,6 +217,8 @@ class Clock:
         except NotCompiledError as error:
             if any(thread == here and clock is not self for thread, clock in Clock._governing):
                 raise
+            if self.interrupted:
+                raise KeyboardInterrupt from None
             raise SolveError(str(error)) from None
         finally:
             if catches:

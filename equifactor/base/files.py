@@ -174,13 +174,17 @@ def make_folder(path: PathLike) -> None:
         raise FormatError(f"{os.fspath(path)}: cannot create this folder: {reason(error)}.") from None
 
 
-def check_writable(path: PathLike) -> None:
-    """Raise `FormatError` if a file cannot be written; called before the work for it rather than after."""
+def check_writable(path: PathLike, read: Iterable[PathLike | None] = ()) -> None:
+    """Raise an error if a file cannot be written, or is one of those that are read; called before the work for it."""
     label(path)  # It refuses what is not a path.
     if os.fspath(path) == "-":
         return
     try:
         target = Path(os.path.realpath(path))
+        if os.fspath(target) in {
+            os.path.realpath(own) for own in read if own is not None and "\0" not in os.fspath(own)
+        }:
+            raise OptionError(f"{os.fspath(path)}: the same command reads this file. Name another file to write.")
         if target.is_dir():
             why = "it is a directory"
         elif not target.parent.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 from equifactor.base.files import check_writable, write_text
 from equifactor.cli.exit_status import say
@@ -17,9 +18,10 @@ class AnswerWriter:
     Args:
         path: a file, or None or `-` for stdout.
         expected: the number of answers of a complete file.
+        read: the files that the command reads, which it must not replace.
     """
 
-    def __init__(self, path: str | None, expected: int) -> None:
+    def __init__(self, path: str | None, expected: int, read: Iterable[str | None] = ()) -> None:
         self.path = None if path == "-" else path
         self.expected = expected
         self.texts: list[str] = []
@@ -27,7 +29,7 @@ class AnswerWriter:
         # Keep the stream of now: a progress bar on stderr may replace sys.stdout later.
         self.stream = sys.stdout
         if self.path is not None:
-            check_writable(self.path)
+            check_writable(self.path, read)
 
     @property
     def complete(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import realpath
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -115,11 +116,15 @@ def decode(
     without observables (.alist, .npz) --sample counts word errors: over a binary symmetric channel with --prior, or
     white Gaussian noise with --ebn0.
     """
+    from equifactor.base.files import check_writable
     from equifactor.base.run_context import check_run
     from equifactor.decoding.methods import decoding_method
 
     check_run(time_limit, seed, False)
     chosen = None if method is None else str(decoding_method(method))  # Checked before a large code is read.
+    for path in (output, corrections, curve, gaps):
+        if path is not None:
+            check_writable(path, (code, shots))
     if (shots is None) == (sample is None):
         raise OptionError("Either name a file of shots or draw shots with --sample N.")
     if resume and output == "-":
@@ -154,11 +159,9 @@ def decode(
     else:
         raise OptionError(f"{code}: the code has no observables, so -o {output} has no flips to hold. Leave it out.")
     assert shots is not None
-    files = [path for path in (shots, *outputs.values(), gaps) if path not in (None, "-")]
+    files = [realpath(path) for path in (*outputs.values(), gaps) if path not in (None, "-")]
     if len(set(files)) < len(files):
-        raise OptionError(
-            "One file cannot hold two of: the shots, the flips, the errors found and the gaps. Name other files."
-        )
+        raise OptionError("One file cannot hold two of: the flips, the errors found and the gaps. Name other files.")
     if gaps is not None:
         _check_gaps(gaps, chosen, outputs, resume=resume)
     _predict(decoder, shots, outputs, (in_format, out_format), time_limit, threads, resume, gaps)
@@ -166,7 +169,6 @@ def decode(
 
 def _check_gaps(gaps: str, method: str | None, outputs: dict[str, str], *, resume: bool) -> None:
     """Raise an error if gaps could not be written, before any shot is decoded."""
-    from equifactor.base.files import check_writable
     from equifactor.cli.decode_counts import states_gaps
 
     if resume:
@@ -175,7 +177,6 @@ def _check_gaps(gaps: str, method: str | None, outputs: dict[str, str], *, resum
         raise OptionError("Gaps and flips cannot both be written to stdout. Name a file with -o FILE.")
     if not states_gaps(method):
         raise OptionError(f"--gaps {gaps}: {method} does not state gaps. Use --method pooled.")
-    check_writable(gaps)
 
 
 def _predict(
@@ -191,7 +192,7 @@ def _predict(
     """Decode the shots of a file, and write the flips of the observables, the errors found and the gaps."""
     import numpy as np
 
-    from equifactor.base.files import check_writable, write_text
+    from equifactor.base.files import write_text
     from equifactor.decoding.shot_files import read_shots, shot_format
 
     widths = {"flips": decoder.model.num_observables, "corrections": decoder.model.num_errors}
@@ -199,7 +200,6 @@ def _predict(
     kinds = {kind: shot_format(path, formats[1] or ("01" if path == "-" else None)) for kind, path in outputs.items()}
     old = {kind: np.zeros((0, widths[kind]), bool) for kind in outputs}
     for kind, path in outputs.items():
-        check_writable(path)
         if resume and _exists(path):
             rows = read_shots(path, widths[kind], kinds[kind])
             old[kind] = np.unpackbits(rows, axis=1, bitorder="little", count=widths[kind]).astype(bool)

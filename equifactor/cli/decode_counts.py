@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from dataclasses import asdict, dataclass
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +57,9 @@ def count_errors(
 
     `curve` is a file for the rate against the share of shots set aside: `.csv` or a picture.
     """
-    from equifactor.base.files import check_writable, write_text
+    from equifactor.base.files import write_text
     from equifactor.decoding.code_sources import has_priors, read_source
 
-    if output != "-":
-        check_writable(output)
     needs_no_prior = asked.ebn0 is not None and asked.prior is None and not has_priors(asked.code)
     model = read_source(asked.code, 0.25 if needs_no_prior else asked.prior, basis=asked.basis)
     of_words = not model.num_observables
@@ -101,13 +101,11 @@ def count_errors(
 
 def _check_curve(path: str, asked: SampleRequest, output: str, *, of_words: bool) -> None:
     """Raise an error if a curve could not be written to this file, before any shot is decoded."""
-    from equifactor.base.files import check_writable
     from equifactor.base.optional_packages import needed
 
-    if Path(path).suffix not in _CURVES or path == output:
-        other = " and differ from that of -o" if path == output else ""
+    if Path(path).suffix not in _CURVES or realpath(path) == realpath(output):
+        other = " and differ from that of -o" if realpath(path) == realpath(output) else ""
         raise OptionError(f"--curve {path}: the name of the file must end in one of {', '.join(_CURVES)}{other}.")
-    check_writable(path)
     if of_words or not states_gaps(asked.method):
         name = "sum-product, the default for words," if of_words and asked.method is None else asked.method
         raise OptionError(f"--curve {path}: {name} does not state gaps of shots. Use --method pooled.")
@@ -169,7 +167,7 @@ def _added(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         if row.get(name) is not None and old.get(name) is not None:
             row[name] += old[name]
     if row.get("iteration_counts") is not None:
-        row["iteration_counts"] = added_counts(row["iteration_counts"], old.get("iteration_counts", []))
+        row["iteration_counts"] = added_counts(row["iteration_counts"], old.get("iteration_counts") or [])
     if row.get("gaps") and old.get("gaps"):
         sums = {name: zip(row["gaps"][name], old["gaps"][name], strict=True) for name in ("shots", "errors")}
         row["gaps"] = {name: [a + b for a, b in pairs] for name, pairs in sums.items()}
@@ -292,19 +290,22 @@ def _advice(row: dict[str, Any], decided: int) -> list[str]:
 def _read_row(path: str, asked: SampleRequest) -> dict[str, Any]:
     """Read the JSON object that an earlier run has written; raise `OptionError` if that run counted something else."""
     try:
-        from equifactor.decoding.post_selection import curve_of_counts
+        from equifactor.decoding.post_selection import STEPS
 
         row = json.loads(Path(path).read_text(encoding="utf-8"))
         same = {name: row[name] for name in ("code", "basis", "prior", "ebn0", "seed", "method")}
-        for name in _SUMS:
-            if row.get(name) is not None and not isinstance(row[name], (int, float)):
-                raise TypeError
-        row["shots"] + row["errors"]  # Both are numbers.
-        if row.get("gaps") is not None:
-            curve_of_counts(row["gaps"])
-        if not all(isinstance(number, int) and number >= 0 for number in row.get("undecided", [])):
+        undecided, counts, gaps = row.get("undecided", []), row.get("iteration_counts"), row.get("gaps")
+        sums = [row[name] for name in _SUMS if name != "seconds" and row.get(name) is not None]
+        gap_counts = [] if gaps is None else [gaps["shots"], gaps["errors"]]
+        lists = [sums, undecided, [] if counts is None else counts, *gap_counts]
+        if not all(type(own) is list and all(type(n) is int and 0 <= n < 2**63 for n in own) for own in lists):
             raise TypeError
-    except (OSError, ValueError, KeyError, TypeError):
+        seconds = row.get("seconds", 0.0)
+        if type(seconds) not in (int, float) or not 0.0 <= seconds < math.inf or row["errors"] > row["shots"]:
+            raise ValueError
+        if any(len(own) != STEPS + 1 for own in gap_counts):
+            raise ValueError
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise FormatError(
             f"{path}: expected the JSON object that `equifactor decode --sample N --json -o FILE` writes. It cannot be "
             "continued."

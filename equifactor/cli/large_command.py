@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from math import isqrt
-from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,13 +106,13 @@ def large(
     torchrun --nproc-per-node 2 -m equifactor large ...
     --cluster starts one process on each worker of a Dask cluster; files must be on a disk that all workers share.
     """
+    from equifactor.base.files import check_writable
     from equifactor.large.exchange import Exchange, own_device
     from equifactor.large.large_files import check_output
     from equifactor.large.large_solve import solve
 
+    check_writable(output, (edges, priors, table_of_edge))
     check_output(output)
-    if realpath(output) in (realpath(name) for name in (edges, priors, table_of_edge) if name is not None):
-        raise OptionError(f"-o {output}: this file holds a part of the model. Name another file for the beliefs.")
     settings: dict[str, Any] = {
         "table": [_table(text) for text in table], "priors": _numbers_or_file(priors), "table_of_edge": table_of_edge,
         "damping": damping, "iterations": iterations, "tolerance": tolerance, "bits": bits, "device": device,

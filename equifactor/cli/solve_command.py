@@ -150,7 +150,8 @@ def solve(
     graphs = ModelReader(models, evidence, format, sample, do, projected=count)
     unsolved = unanswered = False
     interrupts = Clock.interrupts
-    with AnswerWriter(output, expected=len(graphs)) as answers, _bar_over(graphs, answers) as report:
+    read = [*models, *(evidence or []), query]
+    with AnswerWriter(output, len(graphs), read) as answers, _bar_over(graphs, answers) as report:
         for n, (path, graph) in enumerate(graphs):
             try:
                 asked = None if query is None else parse_query(query, graph, with_file=is_marginal)

@@ -66,12 +66,15 @@ def view(
     The server answers only this machine, at an address with a random word, and loads nothing from the network. Ctrl-C
     stops it.
     """
+    from equifactor.base.files import check_writable
     from equifactor.base.progress import bar
     from equifactor.page.opening import browse, collection_page
     from equifactor.page.page_export import export as write_page
     from equifactor.page.page_server import PageServer
     from equifactor.page.viewer import Viewer
 
+    if export is not None:
+        check_writable(export, (path, evidence))
     shown: Page | None = None if path == "-" or format is not None else collection_page(path, models)
     if shown is None:
         shown = _model(path, evidence, solver, format, sample)

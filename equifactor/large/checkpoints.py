@@ -12,7 +12,6 @@ import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -88,7 +87,7 @@ class Checkpoints:
             iteration, model = int(state["iteration"]), state["model"]
         except FileNotFoundError:
             return 0
-        except (OSError, ValueError, KeyError, TypeError):
+        except Exception:  # JSON may be of any shape, with numbers such as Infinity.
             raise FormatError(f"{self.folder}: state.json is damaged. Remove this folder to start again.") from None
         if model != self.model:
             raise OptionError(
@@ -111,7 +110,7 @@ class Checkpoints:
             if np.isnan(log_odds).any():
                 raise ValueError("log odds are NaN")
             engine.restore_variables(x, log_odds)
-        except (OSError, EOFError, ValueError, IndexError, KeyError, BadZipFile) as error:
+        except Exception as error:  # NumPy raises many types for damaged files.
             raise FormatError(
                 f"{self.folder}: the checkpoint is damaged ({error}). Remove this folder to start again."
             ) from None

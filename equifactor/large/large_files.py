@@ -6,9 +6,10 @@ there is room. A Parquet file is read once, into 8 bytes an edge.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from equifactor.base.clock import Clock
-from equifactor.base.errors import FormatError, ModelError, OptionError, SolveError, brief
+from equifactor.base.errors import EquifactorError, FormatError, ModelError, OptionError, SolveError, brief
 from equifactor.base.files import PathLike, check_writable, reason
 from equifactor.base.optional_packages import needed
 from equifactor.base.status import Status
@@ -172,7 +173,7 @@ def _array(source: Any, what: str) -> np.ndarray:
         mapped = np.load(source, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise FormatError(f"{os.fspath(source)}: cannot read this file: {reason(error)}.") from None
-    except (ValueError, EOFError, SyntaxError):
+    except Exception:  # NumPy raises many types for damaged files.
         raise FormatError(
             f"{os.fspath(source)}: this is not a complete .npy file of numbers. Large models are read from .npy and "
             ".parquet files."
@@ -243,14 +244,23 @@ def _batches(file: Any, path: PathLike, names: list[str], start: int, stop: int)
             groups.append(number)
         row += size
     at = first - start
-    try:
+    with _intact(path):
         for batch in file.iter_batches(_BATCH, row_groups=groups, columns=names):
             low, high = max(0, -at), min(len(batch), stop - start - at)
             if high > low:
                 rows = [_values(batch.column(name), path, name)[low:high] for name in names]
                 yield at + low, rows
             at += len(batch)
-    except OSError as error:
+
+
+@contextlib.contextmanager
+def _intact(path: PathLike) -> Iterator[None]:
+    """Raise `FormatError` for any error of pyarrow, which raises many types for damaged files."""
+    try:
+        yield
+    except (EquifactorError, MemoryError):
+        raise
+    except Exception as error:
         raise FormatError(f"{os.fspath(path)}: the file is damaged ({brief(str(error))}).") from None
 
 
@@ -283,7 +293,7 @@ def read_priors(
     if source is None:
         values = np.array(0.5) if wide == 1 else np.ones(states)
     elif isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() in _PARQUET:
-        with _open_parquet(source) as file:
+        with _open_parquet(source) as file, _intact(source):
             names = _columns(file, source, columns, 1 + wide)
             read = file.read(columns=names)
             numbers, *given = (_values(read.column(name), source, name) for name in names)
@@ -328,6 +338,7 @@ def check_output(path: PathLike) -> None:
 def write_beliefs(path: PathLike, beliefs: FloatArray, log_odds: FloatArray) -> None:
     """Write probabilities to a .npy file, or with the log odds to a Parquet file, where each state has its columns."""
     check_output(path)
+    path = os.path.realpath(path)
     temporary = Path(path).with_name(f".{Path(path).name[:100]}.{secrets.token_hex(6)}.tmp")
     try:
         if Path(path).suffix.lower() == ".npy":

@@ -51,7 +51,10 @@ def graph_of_tables(tables: Tables, states: States | None, name: str | None) -> 
     if unknown:
         raise ModelError(f"states= names {unknown[0]!r}, which has no table; {did_you_mean(str(unknown[0]), order)}")
     FactorGraph(states or {}, [])  # It checks the states.
-    own = {v: (states or {}).get(v) or stated_states(v, parents, table) for v, (parents, table) in given.items()}
+    own = {
+        v: states[v] if states is not None and v in states else stated_states(v, parents, table)
+        for v, (parents, table) in given.items()
+    }
     factors = [factor_of(v, parents, table, own) for v, (parents, table) in given.items()]
     return FactorGraph(own, factors, name=name)
 
@@ -211,8 +214,8 @@ def _place(variable: str, axis: str, states: Any, state: object) -> int:
     return names.index(state)
 
 
-def _names(states: Any) -> list[Any]:
-    return list(range(states)) if isinstance(states, (int, np.integer)) else list(states)
+def _names(states: Any) -> Sequence[Any]:
+    return range(states) if isinstance(states, (int, np.integer)) else list(states)
 
 
 def _where(known: Mapping[str, object], before: str = " at") -> str:

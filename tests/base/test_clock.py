@@ -44,3 +44,10 @@ def test_an_interrupt_stops_a_clock_of_work() -> None:
 
 def test_seconds_of_compiling_have_no_exponent() -> None:
     assert "takes about 10 s, but only 0 s are left" in str(NotCompiledError("kernel", 12.3, -0.2))
+
+
+def test_ctrl_c_while_a_kernel_is_missing_is_an_interrupt() -> None:
+    clock = Clock()
+    clock.interrupted = True
+    with pytest.raises(KeyboardInterrupt), clock.govern():
+        raise NotCompiledError("a kernel", 1.0, clock.left)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -92,11 +93,16 @@ def test_no_named_file_is_left_out_or_written_twice(command, hamming: str, code:
     assert ran.status == 2
     assert "-o flips.01 has no flips to hold" in ran.err
     (tmp_path / "shots.01").write_text("10\n")
-    for files in (["-o", "shots.01"], ["-o", "a.01", "--corrections", "a.01"], ["--corrections", "shots.01"]):
+    before = (tmp_path / code).read_bytes()
+    for files in (["-o", "./shots.01"], ["--corrections", "shots.01"], ["-o", f"./{code}", "--out-format", "01"]):
         ran = command("decode", code, "shots.01", *files)
         assert ran.status == 2
-        assert "One file cannot hold two of" in ran.err
+        assert "the same command reads this file" in ran.err
+    assert command("decode", code, "--sample", "5", "-o", code).status == 2
+    ran = command("decode", code, "shots.01", "-o", "a.01", "--corrections", "./a.01")
+    assert "One file cannot hold two of" in ran.err
     assert (tmp_path / "shots.01").read_text() == "10\n"
+    assert (tmp_path / code).read_bytes() == before
 
 
 def test_bits_beyond_the_detectors_are_not_cut_off(command, code: str, tmp_path: Path) -> None:
@@ -129,7 +135,11 @@ def test_counts_are_resumed(command, code: str, hamming: str, tmp_path: Path) ->
         assert "counted already" in command("decode", *given, "--sample", "2500", "-o", "part.json", "--resume").err
     assert "had code hamming.alist" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
     row = json.loads((tmp_path / "part.json").read_text())
-    for damaged in ("[1]", "{", json.dumps({**row, "shots": "many"}), json.dumps({**row, "errors": None})):
+    wrong: list[dict[str, object]] = [
+        {"shots": "many"}, {"shots": 1.5}, {"shots": math.nan}, {"errors": None}, {"errors": -1}, {"errors": 10**30},
+        {"gaps": {"shots": [1], "errors": [1]}}, {"iteration_counts": 1}, {"iteration_counts": ["x"]}, {"seconds": []},
+    ]  # fmt: skip
+    for damaged in ("[1]", "{", "[" * 100_000, *(json.dumps({**row, **fields}) for fields in wrong)):
         (tmp_path / "part.json").write_text(damaged)
         assert "cannot be continued" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
 
@@ -276,8 +286,10 @@ def test_files_for_curves_and_gaps_are_checked_before_decoding(
         ([*drawn, "--curve", "c.csv", "--method", "relay"], "relay does not state gaps"),
         (["decode", hamming, "--sample", "9", "--prior", "0.1", "--curve", "c.csv"], "sum-product, the default"),
         (["decode", code, "s.01", "--gaps", "g", "--method", "relay"], "relay does not state gaps"),
-        (["decode", code, "s.01", "--gaps", "s.01"], "cannot hold two of"),
+        (["decode", code, "s.01", "--gaps", "s.01"], "the same command reads this file"),
         (["decode", code, "s.01", "--gaps", "-"], "cannot both be written to stdout"),
+        (["decode", code, "s.01", "--gaps", "-", "--method", "class"], "cannot both be written to stdout"),
+        (["decode", code, "s.01", "-o", "f.01", "--gaps", "./f.01"], "cannot hold two of"),
     ]:
         ran = command(*arguments)
         assert ran.status == 2, arguments

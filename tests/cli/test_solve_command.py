@@ -370,3 +370,14 @@ def test_action_on_a_network(command, tmp_path: Path) -> None:
     refused = command("solve", "field.uai", "--do", "0=1")
     assert refused.status == 3
     assert "do acts on a Bayesian network" in refused.err
+
+
+def test_an_output_replaces_no_file_that_is_read(command, grid: FactorGraph, tmp_path: Path) -> None:
+    (tmp_path / "e.evid").write_text("1 0 1\n")
+    for output in ("./grid.uai", "e.evid"):
+        before = (tmp_path / output).read_bytes()
+        ran = command("solve", "grid.uai", "-e", "e.evid", "-o", output)
+        assert ran.status == 2
+        assert "the same command reads this file" in ran.err
+        assert (tmp_path / output).read_bytes() == before
+    assert command("view", "grid.uai", "--export", "./grid.uai").status == 2

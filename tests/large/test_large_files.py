@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import equifactor as ef
+from equifactor.large.large_files import read_edges, read_priors
 
 EDGES = np.array([[0, 1], [1, 2], [3, 1], [2, 4]], np.int32)
 TABLE = [[0.7, 0.3], [0.2, 0.8]]
@@ -129,3 +130,20 @@ def test_parquet(tmp_path: Path) -> None:
 def test_wrong_models(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ef.EquifactorError, match=message):
         solved(**settings)
+
+
+def test_a_damaged_parquet_file_is_one_sentence(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "edges.parquet"
+    parquet.write_table(arrow.table({"a": np.arange(9, dtype=np.int32), "b": np.arange(9, dtype=np.int32) + 1}), path)
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(0, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
+        for read in (lambda: read_edges(path, None, None, (0, 1)), lambda: read_priors(path, None, 2)):
+            try:
+                read()
+            except ef.EquifactorError:
+                refused += 1
+    assert refused > 20

@@ -186,15 +186,17 @@ def test_a_run_continues_after_a_kill(states: int, tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 3
     with pytest.raises(ef.OptionError, match="another model or precision"):
         ef.large.solve(edges, 2.0 * tables, **settings, checkpoint=tmp_path)
-    (tmp_path / "state.json").write_text("{")
-    with pytest.raises(ef.FormatError, match=r"state\.json is damaged"):
-        ef.large.solve(edges, tables, **settings, checkpoint=tmp_path)
+    for text in ("{", '{"iteration": Infinity, "model": 1}', "[" * 100_000):
+        (tmp_path / "state.json").write_text(text)
+        with pytest.raises(ef.FormatError, match=r"state\.json is damaged"):
+            ef.large.solve(edges, tables, **settings, checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "array"),
     [
         ("messages-2-0.npy", b""),
+        ("messages-2-0.npy", b"\x93NUMPY\x01\x00\x0e\x00{'descr': '<i2'"),
         ("messages-2-0.npy", np.zeros(2, np.int16)),
         ("messages-2-0.npy", np.zeros((2, 90))),
         ("variables-2.npz", b""),

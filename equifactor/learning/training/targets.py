@@ -217,7 +217,7 @@ def _solved(graph: FactorGraph, task: str, solver: str, time_limit: float | None
 def _from_cache(graph: FactorGraph, task: Task) -> FloatArray | None:
     try:
         return np.load(_cache_file(graph, task), allow_pickle=False)
-    except (OSError, ValueError):
+    except Exception:  # NumPy raises many types for damaged files.
         return None  # The file does not exist yet, or a crash left it incomplete.
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from equifactor.base.errors import FormatError, OptionError, brief
 from equifactor.base.files import label, read_bytes, write_text
+from equifactor.base.read_limits import limit_text, most_numbers
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.counting.circuit import LiteralCircuit
 
@@ -99,7 +100,8 @@ def read_nnf(path: PathLike, num_vars: int | None) -> LiteralCircuit:
     not tell the number of variables; None takes the largest that occurs.
     """
     where = label(path)
-    rows = [line.split() for line in read_bytes(path).decode("ascii", "replace").splitlines()]
+    content = read_bytes(path)
+    rows = [line.split() for line in content.decode("ascii", "replace").splitlines()]
     rows = [row for row in rows if row and row[0] != "c"]
     try:
         if rows[0][0] in ("o", "a", "t", "f"):
@@ -109,6 +111,8 @@ def read_nnf(path: PathLike, num_vars: int | None) -> LiteralCircuit:
             count, _, n = map(int, rows[0][1:])
             assert count == len(rows) - 1 > 0
             lines = [(row[0], [int(word) for word in row[1:]]) for row in rows[1:]]
+        if n > most_numbers(len(content)):
+            raise FormatError(f"{where}: the file has {n:,} variables. {limit_text()}")
         nodes = _NnfNodes(n if num_vars is None else num_vars)
         for line in lines:
             nodes.add(*line)

@@ -57,3 +57,10 @@ def test_malformed_d_dnnf(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(FormatError, match="expected d-DNNF"):
         Circuit.read_nnf(path)
+
+
+def test_a_file_of_a_few_bytes_with_many_variables_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.nnf"
+    path.write_text("nnf 1 0 4000000000\nL 4000000000\n")
+    with pytest.raises(FormatError, match="a larger number of GiB"):
+        Circuit.read_nnf(path)
