@@ -11,7 +11,7 @@ import pytest
 
 from equifactor import generators, solve
 from equifactor.base import cores
-from equifactor.solvers.elimination import evidence_rows, exact_batch, side_by_side
+from equifactor.solvers.elimination import evidence_rows, exact_batch, shared_clusters, side_by_side
 from equifactor.solvers.messages.bp import BeliefPropagation
 from equifactor.solvers.sampling import block_chains, gibbs
 
@@ -26,6 +26,8 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     monkeypatch.setattr(side_by_side, "_ENTRIES", 2**9)
     monkeypatch.setattr(exact_batch, "_CHUNK_WORK", 1.0)
     monkeypatch.setattr(evidence_rows, "_CHUNK_WORK", 1.0)
+    monkeypatch.setattr(shared_clusters, "_SHARED", 2**12)
+    monkeypatch.setattr(shared_clusters, "_PIECE", 1)
     run = cores.Crew.run
 
     def noted(self: cores.Crew, work: Callable[[int], object], stop: Callable[[], object]) -> None:
@@ -63,15 +65,28 @@ def _chains(solver: str) -> Callable[[int], list[np.ndarray]]:
     return run
 
 
+def _wide(task: str, coupling: float) -> Callable[[int], list[np.ndarray]]:
+    def run(threads: int) -> list[np.ndarray]:
+        graph = generators.ising_grid(12, 12, coupling_std=coupling, seed=4)
+        found: Any = solve(graph, task, "exact", threads=threads)
+        return [
+            {"MAR": lambda: found.marginals.values, "PR": lambda: found.log_z, "MAP": lambda: found.assignment}[task]()
+        ]
+
+    return run
+
+
 @pytest.mark.parametrize(
     "answers",
     [_rows, _lists("exact", 70), _lists("exact", 5), _lists("bp", 9), _chains("gibbs(samples=40, burn_in=5, chains=5)"),
-     _chains("blocks(sweeps=30, chains=5, memory_limit=1e-7, enumerate=False)")],
-    ids=["rows", "exact", "exact one by one", "bp", "gibbs", "blocks"],
+     _chains("blocks(sweeps=30, chains=5, memory_limit=1e-7, enumerate=False)"), _wide("MAR", 1.0), _wide("PR", 1.0),
+     _wide("MAP", 1.0), _wide("MAR", 200.0)],
+    ids=["rows", "exact", "exact one by one", "bp", "gibbs", "blocks", "MAR", "PR", "MAP", "logs"],
 )  # fmt: skip
 def test_answers_do_not_depend_on_the_number_of_threads(
-    answers: Callable[[int], list[np.ndarray]], shared: set[int]
+    answers: Callable[[int], list[np.ndarray]], shared: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("EQUIFACTOR_PLAIN", "0")
     alone = answers(1)
     assert shared <= {0}
     shared.clear()
@@ -80,6 +95,18 @@ def test_answers_do_not_depend_on_the_number_of_threads(
         assert shared == set(range(threads))
         shared.clear()
     assert threading.active_count() < 10
+
+
+def test_shared_tables_give_the_sums_of_whole_ones(shared: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQUIFACTOR_PLAIN", "0")
+    graph = generators.ising_grid(12, 12, coupling_std=3.0, seed=5)
+    own = [solve(graph, task, "exact", threads=2) for task in ("PR", "MAR", "MAP")]
+    assert shared == {0, 1}
+    monkeypatch.setattr(shared_clusters, "_SHARED", 2**60)
+    whole = [solve(graph, task, "exact", threads=2) for task in ("PR", "MAR", "MAP")]
+    assert own[0].log_z == whole[0].log_z
+    assert np.abs(own[1].marginals.values - whole[1].marginals.values).max() < 1e-13
+    assert np.array_equal(own[2].assignment, whole[2].assignment)
 
 
 def test_work_without_a_stated_number_uses_free_cores(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from equifactor.kernels.pointers import ptr_of
 from equifactor.solvers.elimination.program import read_only
+from equifactor.solvers.elimination.shared_clusters import SharedClusters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,8 +57,11 @@ def sum_out(
     marginals: bool = True,
     report: Report | None = None,
     memory: tuple[ClusterTables, Workspace] | None = None,
+    threads: int | None = 1,
 ) -> Sums | None:
     """Return ln Z, and all marginals by a downward pass; None when the clock stopped the work.
+
+    Threads share the largest tables, which does not change the answer; None for all cores that are free.
 
     A caller that runs a program many times passes the same `memory`: its tables, with room for marginals, and
     workspace.
@@ -69,7 +73,8 @@ def sum_out(
     tables, work = memory or (program.tables(reuse=not marginals), program.workspace(marginals))
     count = len(clusters.dim)
     length = 2 * count if marginals else count
-    log_z = _upward(program, log_phi, clock, tables, work, report and (lambda n: report(n, length)))
+    shared = SharedClusters(program, work, threads)
+    log_z = _upward(shared, log_phi, clock, tables, work, report and (lambda n: report(n, length)))
     if log_z is None:
         return None
     if not marginals or log_z == -math.inf:
@@ -80,7 +85,12 @@ def sum_out(
     while n >= 0:
         if clock.stopped:
             return None
-        n, block = kernels.distribute(n, block, _BUDGET, tuple(clusters), tuple(tables), tuple(work), p)
+        if block == 0 and n in shared.large:
+            block = shared.distribute(n, tables, p, clock)
+            if clock.stopped:
+                return None
+        most = min(_BUDGET, shared.work_above(n, block))
+        n, block = kernels.distribute(n, block, most, tuple(clusters), tuple(tables), tuple(work), p)
         if report:
             report(2 * count - 1 - n, 2 * count)
     normalise(clusters.state_start, clusters.dim, p)
@@ -89,13 +99,13 @@ def sum_out(
 
 def sum_up(program: Program, log_phi: FloatArray, clock: Clock) -> tuple[float, ClusterTables] | None:
     """Return ln Z and the tables of the upward pass, every message in its place; None when the clock stopped it."""
-    tables = program.tables(reuse=False)
-    log_z = _upward(program, log_phi, clock, tables, program.workspace(marginals=False))
+    tables, work = program.tables(reuse=False), program.workspace(marginals=False)
+    log_z = _upward(SharedClusters(program, work, 1), log_phi, clock, tables, work)
     return None if log_z is None else (log_z, tables)
 
 
 def _upward(
-    program: Program,
+    shared: SharedClusters,
     log_phi: FloatArray,
     clock: Clock,
     tables: ClusterTables,
@@ -106,34 +116,39 @@ def _upward(
     from equifactor.solvers.elimination import elimination_kernels as kernels
     from equifactor.solvers.elimination.cluster_tables import fill_groups, scale_groups
 
+    program = shared.program
     clusters, groups = program.clusters, program.groups
     tables.mode[:] = 0
-    records = tuple(clusters), tuple(tables), tuple(work)
-    count = len(clusters.dim)
     constant = float(log_phi[groups.constants].sum())
     fill_groups(read_only(log_phi), tuple(groups), tables.start, tables.arena, work.digit)
-    if constant == -math.inf or not scale_groups(program.num_groups, records[1]):
+    if constant == -math.inf or not scale_groups(program.num_groups, tuple(tables)):
         return -math.inf
     n = block = 0
-    while n < count:
-        if clock.stopped:
-            return None
-        n, block = kernels.collect(n, block, _BUDGET, *records)
-        if n < 0:
-            return -math.inf
-        if report:
-            report(n)
+    for stop in shared.stops:
+        records = shared.until(stop, tables)
+        if n < stop and n in shared.large:
+            block = shared.collect(n, tables, clock)
+        while n < stop:
+            if clock.stopped:
+                return None
+            n, block = kernels.collect(n, block, _BUDGET, *records, tuple(work))
+            if n < 0:
+                return -math.inf
+            if report:
+                report(n)
     roots = np.flatnonzero(clusters.parent < 0) + program.num_groups
     at_root = tables.arena[tables.start[roots]]
     log_z = constant + float(tables.scale.sum())
     return log_z + float(np.where(tables.is_log[roots], at_root, np.log(at_root)).sum())
 
 
-def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Report | None = None) -> Best | None:
+def maximise(
+    program: Program, log_phi: FloatArray, clock: Clock, *, report: Report | None = None, threads: int | None = 1
+) -> Best | None:
     """Return the best log score (`-inf` if all are) and an assignment that has it; None when the clock stopped it."""
     from equifactor.solvers.elimination import elimination_kernels as kernels
 
-    found = maximise_up(program, log_phi, clock, report=report)
+    found = maximise_up(program, log_phi, clock, report=report, threads=threads)
     if found is None:
         return None
     count = len(program.clusters.dim)
@@ -148,7 +163,13 @@ def maximise(program: Program, log_phi: FloatArray, clock: Clock, *, report: Rep
 
 
 def maximise_up(
-    program: Program, log_phi: FloatArray, clock: Clock, *, reuse: bool = True, report: Report | None = None
+    program: Program,
+    log_phi: FloatArray,
+    clock: Clock,
+    *,
+    reuse: bool = True,
+    report: Report | None = None,
+    threads: int | None = 1,
 ) -> UpwardMaxima | None:
     """Return the maxima of every cluster by one upward pass; None when the clock stopped it.
 
@@ -165,15 +186,22 @@ def maximise_up(
     choice_start = ptr_of(sizes)[:-1]
     choice = np.empty(int(sizes.sum()), np.uint8 if clusters.dim.max(initial=1) <= 256 else np.int32)
     fill_groups(read_only(log_phi), tuple(groups), start, arena, work.digit)
-    n = block = 0
-    while n < count:
-        if clock.stopped:
-            return None
-        n, block = kernels.maximise_clusters(
-            n, block, _BUDGET, tuple(clusters), tuple(work), start, arena, choice, choice_start
-        )  # fmt: skip
-        if report:
-            report(n, count)
+    shared, n, block = SharedClusters(program, work, threads), 0, 0
+    for stop in shared.stops:
+        if n < stop and n in shared.large:
+            shared.maximise(n, (start, arena, choice, choice_start), clock)
+            if clock.stopped:
+                return None
+            n = stop
+        some, places = tuple(clusters._replace(dim=clusters.dim[:stop])), start[: program.num_groups + stop]
+        while n < stop:
+            if clock.stopped:
+                return None
+            n, block = kernels.maximise_clusters(
+                n, block, _BUDGET, some, tuple(work), places, arena, choice, choice_start
+            )
+            if report:
+                report(n, count)
     roots = np.flatnonzero(clusters.parent < 0) + program.num_groups
     score = float(log_phi[groups.constants].sum()) + float(arena[start[roots]].sum())
     return UpwardMaxima(score, start, arena, choice_start, choice)

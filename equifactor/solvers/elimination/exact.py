@@ -156,12 +156,15 @@ class Exact(GraphSolver):
         if _is_plain(steps, task):
             return _run_plain(reduced, steps, task, context)
         if task is Task.MAP:
-            best = maximise(steps.program, log_phi, context.clock, report=context.report)
+            best = maximise(steps.program, log_phi, context.clock, report=context.report, threads=context.threads)
             return _stopped(steps, context) if best is None else _best(reduced, steps, best)
         if steps.entries < _SMALL:
             p, log_z = numba_sums(log_phi[None], steps, task is Task.MAR)
             return _sums(reduced, steps, Sums(float(log_z[0]), p[0] if task is Task.MAR else None))
-        sums = sum_out(steps.program, log_phi, context.clock, marginals=task is Task.MAR, report=context.report)
+        sums = sum_out(
+            steps.program, log_phi, context.clock, marginals=task is Task.MAR, report=context.report,
+            threads=context.threads,
+        )  # fmt: skip
         return _stopped(steps, context) if sums is None else _sums(reduced, steps, sums)
 
     def _run_group(self, group: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:

@@ -1,0 +1,165 @@
+"""Threads that share the largest clusters of an elimination: each takes some blocks of a cluster's table.
+
+The passes are those of `elimination_kernels.py`. A call of a pass ends after the given number of operations, so a
+thread handles a range of blocks by a call from its first block with the operations of the range. The calling thread
+handles the first and the last block of a cluster alone, with what a pass does before and after all blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equifactor.base.cores import Crew, crew_size
+from equifactor.solvers.elimination.program import ClusterTables, Program, Workspace
+
+if TYPE_CHECKING:
+    from equifactor.base.clock import Clock
+    from equifactor.base.typing import FloatArray
+
+_SHARED = 2**17  # Entries of a cluster from which threads share it: it takes 0.5 ms, and to wake a thread 0.1 ms.
+_PIECE = 2**22  # Operations that a thread takes at a time, about 4 ms, or a part of the blocks if that is less.
+_PARTS = 2  # Parts of a small cluster for each thread. Chosen by hand.
+_SLABS = 16  # Parts of the downward pass of a cluster, if there are as many. Chosen by hand.
+
+
+class SharedClusters:
+    """The large clusters of one pass over a program.
+
+    Args:
+        program: the plan.
+        work: the workspace of the calling thread.
+        threads: of the CPU; None for all cores that are free.
+    """
+
+    def __init__(self, program: Program, work: Workspace, threads: int | None) -> None:
+        entries = program.message_sizes * program.clusters.dim
+        self.program = program
+        self.large: list[int] = np.flatnonzero(entries >= _SHARED).tolist()
+        # Before and after each of these clusters a pass stops.
+        self.stops = sorted({*self.large, *(n + 1 for n in self.large), len(entries)})
+        self._operations = 2 * entries * (1 + np.diff(program.clusters.in_ptr))  # [v] of the downward pass
+        self._crew = Crew(crew_size(threads, int(entries.max(initial=0)) // _SHARED + 1))
+        more = [program.workspace(marginals=False) for _ in range(self._crew.size - 1)]
+        shared = {"scratch": work.scratch, "scratch_start": work.scratch_start}
+        self._works = [tuple(work), *(tuple(own._replace(**shared)) for own in more)]
+
+    def until(self, stop: int, tables: ClusterTables) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the records of clusters and tables for a pass upwards that ends before cluster `stop`."""
+        clusters, size = self.program.clusters, tables.size[: self.program.num_groups + stop]
+        return tuple(clusters._replace(dim=clusters.dim[:stop])), tuple(tables._replace(size=size))
+
+    def collect(self, n: int, tables: ClusterTables, clock: Clock) -> int:
+        """Make the upward pass of a large cluster except for its end; return the block from which it goes on."""
+        from equifactor.solvers.elimination import elimination_kernels as kernels
+
+        records, block = self.until(n + 1, tables), 0
+        while block == 0:  # If products were lost, the first block is computed again in logs.
+            _, block = kernels.collect(n, 0, 1, *records, self._works[0])
+        if tables.mode[n] == kernels.WATCHED:  # A lost product would change how all blocks are computed.
+            return block
+        rows, _, blocks = self._shape(n)
+        each = self._each(n, rows)
+
+        def work(thread: int, start: int, stop: int) -> None:
+            kernels.collect(n, 1 + start, (stop - start) * each, *records, self._works[thread])
+
+        self._crew.divide(blocks - 2, self._piece(blocks, each), work, stopped=lambda: clock.stopped)
+        return blocks - 1
+
+    def maximise(self, n: int, records: tuple[Any, ...], clock: Clock) -> None:
+        """Make the upward pass of a large cluster for the best score.
+
+        Args:
+            n: the cluster.
+            records: the last arguments of `maximise_clusters`, from `start` on.
+            clock: after its deadline no further block begins.
+        """
+        from equifactor.solvers.elimination import elimination_kernels as kernels
+
+        start, *rest = records
+        rows, _, blocks = self._shape(n)
+        each, start = self._each(n, rows), start[: self.program.num_groups + n + 1]
+        own = self.program.clusters
+        clusters = tuple(own._replace(dim=own.dim[: n + 1]))
+
+        def work(thread: int, first: int, stop: int) -> None:
+            kernels.maximise_clusters(n, first, (stop - first) * each, clusters, self._works[thread], start, *rest)
+
+        self._crew.divide(blocks, self._piece(blocks, each), work, stopped=lambda: clock.stopped)
+
+    def distribute(self, n: int, tables: ClusterTables, p: FloatArray, clock: Clock) -> int:
+        """Make the downward pass of a large cluster except for its end; return the block from which it goes on.
+
+        The probabilities of the separators below are sums over blocks. Along an axis that all of them have, blocks go
+        to different sums: these *slabs* are shared. Slabs that differ in an earlier axis follow each other, so that
+        every sum has the order that a single thread gives it. The probabilities of the cluster's own variable are
+        summed slab by slab, with any number of threads.
+        """
+        from equifactor.solvers.elimination import elimination_kernels as kernels
+
+        rows, split, blocks = self._shape(n)
+        rounds, slabs = self._slabs(n, split)
+        if slabs < 2:
+            return 0
+        each, inner = 2 * self._each(n, rows), blocks // (rounds * slabs)
+        records, most = (tuple(self.program.clusters), tuple(tables)), max(1, _PIECE // each)
+        kernels.distribute(n, 0, 1, *records, self._works[0], p)
+        sums = np.zeros((rounds * slabs, len(p)))
+
+        def work(thread: int, k: int) -> None:
+            block, end = max(1, k * inner), min(blocks - 1, (k + 1) * inner)
+            while block < end and not clock.stopped:
+                count = min(end - block, most)
+                kernels.distribute(n, block, count * each, *records, self._works[thread], sums[k])
+                block += count
+
+        for first in range(0, rounds * slabs, slabs):
+            self._crew.divide(slabs, 1, lambda thread, start, _, first=first: work(thread, first + start))
+        own = slice(at := int(self.program.clusters.state_start[n]), at + int(self.program.clusters.dim[n]))
+        p[own] += sums[:, own].sum(axis=0)
+        return blocks - 1
+
+    def work_above(self, n: int, block: int) -> int:
+        """Return the operations of a downward pass from a block of cluster n to the end of the last small cluster."""
+        below = max((m for m in self.large if m < n), default=-1)
+        done = 2 * block * self._each(n, self._shape(n)[0]) if block else 0
+        return int(self._operations[below + 1 : n + 1].sum()) - done
+
+    def _piece(self, blocks: int, each: int) -> int:
+        """Return the number of blocks that a thread takes at a time, if each has this many operations."""
+        return max(1, min(_PIECE // each, blocks // (_PARTS * self._crew.size)))
+
+    def _each(self, n: int, rows: int) -> int:
+        """Return the operations of one block of cluster n in an upward pass."""
+        c = self.program.clusters
+        return int(rows * c.dim[n] * (1 + c.in_ptr[n + 1] - c.in_ptr[n]))
+
+    def _shape(self, n: int) -> tuple[int, int, int]:
+        """Return the rows of a block, the number of axes outside a block, and the number of blocks."""
+        from equifactor.solvers.elimination.cluster_block import BLOCK
+
+        c = self.program.clusters
+        dims: list[int] = c.axis_dim[c.sep_ptr[n] : c.sep_ptr[n + 1]].tolist()
+        rows, split = 1, len(dims)
+        while split and rows * dims[split - 1] * int(c.dim[n]) <= BLOCK:
+            split -= 1
+            rows *= dims[split]
+        return rows, split, math.prod(dims[:split])
+
+    def _slabs(self, n: int, split: int) -> tuple[int, int]:
+        """Return the number of rounds of a downward pass that follow each other, and of slabs in each round."""
+        c = self.program.clusters
+        first, width = int(c.sep_ptr[n]), int(c.sep_ptr[n + 1] - c.sep_ptr[n])
+        steps = c.strides[c.stride_ptr[n] : c.stride_ptr[n + 1]].reshape(-1, width)
+        common = (steps[c.in_op[c.in_ptr[n] : c.in_ptr[n + 1]] >= self.program.num_groups, :split] != 0).all(axis=0)
+        dims: list[int] = c.axis_dim[first : first + split].tolist()
+        if not common.any():
+            return 1, 1
+        begin = end = int(common.argmax())
+        while end < split and common[end] and math.prod(dims[begin:end]) < _SLABS:
+            end += 1
+        rounds, slabs = math.prod(dims[:begin]), math.prod(dims[begin:end])
+        return (rounds, slabs) if rounds <= _SLABS else (1, 1)
