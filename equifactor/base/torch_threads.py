@@ -1,4 +1,4 @@
-"""The number of threads of torch in a run with a time limit.
+"""The number of threads of torch in a run on a CPU.
 
 The threads of torch wait for each other after every operation. If other programs use the cores, each wait lasts until
 the system runs the missing thread again. For example, 16 steps of `fe-net` on a 60 x 60 grid, on two cores with 12
@@ -14,16 +14,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equifactor.base.clock import Clock
+from equifactor.base.cores import THREADS, num_threads
 
 
 @contextlib.contextmanager
-def only_free_cores(clock: Clock, device: str) -> Iterator[None]:
-    """Let torch use no more threads than there are free cores, if the clock has a deadline and the device is a CPU."""
+def torch_threads(clock: Clock, device: str, threads: int | None) -> Iterator[None]:
+    """Let torch use the stated number of threads, if the device is a CPU.
+
+    If neither the call nor the environment states a number and the clock has a deadline, there are no more threads than
+    free cores. Without a deadline torch keeps its number: answers depend on it in their last digits.
+    """
     import torch
 
-    before = torch.get_num_threads()
-    wanted = min(before, max(1, _num_free_cores()))
-    if device != "cpu" or clock.left == float("inf") or wanted == before:
+    before = wanted = torch.get_num_threads()
+    if threads is not None or os.environ.get(THREADS):
+        wanted = num_threads(threads)
+    elif clock.left < float("inf"):
+        wanted = min(before, max(1, _num_free_cores()))
+    if device != "cpu" or wanted == before:
         yield
         return
     torch.set_num_threads(wanted)

@@ -48,12 +48,14 @@ class Exchange:
             return
         sums = self._torch.from_numpy(sums) if isinstance(sums, np.ndarray) else sums
         least, most = self._torch.aminmax(sums) if sums.numel() else (0, 0)
-        if self.largest(max(-int(least), int(most))) * self.size < 2**31:
-            small = sums.int()  # Half the bytes.
-            self._dist.all_reduce(small)
-            sums.copy_(small)
-        else:
+        # Half the bytes if the sums of all processes fit: the last number tells of a process whose sums are too large.
+        small = self._torch.empty(sums.numel() + 1, dtype=self._torch.int32, device=sums.device)
+        small[:-1], small[-1] = sums.reshape(-1), int(max(-int(least), int(most)) * self.size >= 2**31)
+        self._dist.all_reduce(small)
+        if small[-1]:
             self._dist.all_reduce(sums)
+        else:
+            sums.copy_(small[:-1].reshape(sums.shape))
 
     def largest(self, value: int) -> int:
         """Return the largest of the values of all processes, when every process has called this."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import zlib
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from equifactor.base.files import PathLike
 from equifactor.base.progress import bar
 from equifactor.base.run_context import Progress, check_run
 from equifactor.base.status import Status
+from equifactor.base.torch_threads import torch_threads
 from equifactor.large.checkpoints import Checkpoints
 from equifactor.large.exchange import Exchange, own_device
 from equifactor.large.large_files import (
@@ -146,7 +148,7 @@ def solve(
 
         check_device(device, "A large model on a GPU")
     exchange = Exchange(device)
-    with clock.govern():
+    with clock.govern(), torch_threads(clock, device, crew) if exchange.connected else contextlib.nullcontext():
         scale = MessageScale.of(tables, bits)
         part, start, num_edges = read_edges(edges, table_of_edge, columns, (exchange.rank, exchange.size), clock)
         given, numbers = read_priors(priors, prior_columns, scale.states)

@@ -30,7 +30,7 @@ class SolveSettings:
         from equifactor.base.clock import Clock
         from equifactor.solving.solver import SolveContext
 
-        return SolveContext(clock=Clock(time_limit), seed=self.seed, device=self.device, dtype=self.dtype)
+        return SolveContext(clock=Clock(time_limit), seed=self.seed, device=self.device, dtype=self.dtype, threads=None)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "solver": str(self.solver)}

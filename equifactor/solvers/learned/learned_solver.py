@@ -21,7 +21,7 @@ from equifactor.base.errors import OptionError
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.base.torch_device import check_device, torch_batch_size
-from equifactor.base.torch_threads import only_free_cores
+from equifactor.base.torch_threads import torch_threads
 from equifactor.solvers.elimination.impossibility import zero_or_lost
 from equifactor.solvers.learned.model_card import WEIGHTS, card_of_file
 from equifactor.solvers.learned.network_config import NetworkConfig
@@ -217,7 +217,7 @@ class NeuralSolver(IterativeSolver["Run"]):
             with np.errstate(all="ignore"):
                 return self._with_steps(task, context)._run_in_memory(graphs, task, context)
         check_device(context.device, self.name)
-        with only_free_cores(context.clock, context.device):
+        with torch_threads(context.clock, context.device, context.threads):
             return self._with_steps(task, context)._run_in_memory(graphs, task, context)
 
     def settle(

@@ -12,7 +12,8 @@ import numpy as np
 from equifactor.base.budget import LEAST_LOG, Budget, Seconds
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
-from equifactor.base.torch_device import torch_batch_size
+from equifactor.base.torch_device import check_device, torch_batch_size
+from equifactor.base.torch_threads import torch_threads
 from equifactor.factors.table_ranges import structured_ranges, table_ranges
 from equifactor.graph.components import count_components
 from equifactor.solvers.elimination.impossibility import zero_or_lost
@@ -31,7 +32,7 @@ from equifactor.solving.solver import ALL_SYMMETRIES, BATCH_SIZE, Ending, Iterat
 
 if TYPE_CHECKING:
     from equifactor.base.typing import BoolArray, FloatArray, IntArray, Semiring
-    from equifactor.graph import FlatGraph
+    from equifactor.graph import FactorGraph, FlatGraph
 
 # Edges and table entries per batch of torch, large enough to hide the cost of its calls. Halved or doubled: the same
 # answers, CPU within 1 %.
@@ -64,6 +65,14 @@ class BeliefPropagation(IterativeSolver[BpEngine]):
         super().__post_init__()
         if self.schedule != "parallel" or self.decode != "argmax":  # these go through the factors in an order
             object.__setattr__(self, "symmetries", ALL_SYMMETRIES - {"global"})
+
+    def run(self, graphs: Sequence[FactorGraph], task: Task, context: SolveContext) -> Sequence[Estimate]:
+        """Compile the graphs in batches, iterate and finish; torch uses the threads of the context."""
+        if engine_name(self.engine, context) == "numba":
+            return super().run(graphs, task, context)
+        check_device(context.device, "bp on the torch engine")
+        with torch_threads(context.clock, context.device, context.threads):
+            return super().run(graphs, task, context)
 
     def init(self, flat: FlatGraph[np.ndarray], task: Task, context: SolveContext) -> BpEngine:
         """Return the engine with its first messages: unary factors send their tables, all others uniform messages."""
