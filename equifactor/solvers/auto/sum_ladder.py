@@ -116,6 +116,8 @@ class SumLadder:
         """Run the solvers and return the best answer, with a message about how it was found."""
         clock, budget = self.context.clock, Budget(self.context.clock)
         cores = 1 if isinstance(self.form, Refusal) else self.limits.cores
+        if cores > 1:  # The samplers themselves run side by side.
+            self.context = replace(self.context, threads=1)
         with ThreadPoolExecutor(cores) as threads:
             others = [
                 threads.submit(self._run_solver, self._sampler(), 1.0, stream)

@@ -7,6 +7,7 @@ handles the first and the last block of a cluster alone, with what a pass does b
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +44,8 @@ class SharedClusters:
         self._operations = 2 * entries * (1 + np.diff(program.clusters.in_ptr))  # [v] of the downward pass
         self._crew = Crew(crew_size(threads, int(entries.max(initial=0)) // _SHARED + 1))
         more = [program.workspace(marginals=False) for _ in range(self._crew.size - 1)]
-        shared = {"scratch": work.scratch, "scratch_start": work.scratch_start}
-        self._works = [tuple(work), *(tuple(own._replace(**shared)) for own in more)]
+        more = [own._replace(scratch=work.scratch, scratch_start=work.scratch_start) for own in more]
+        self._works: list[tuple[Any, ...]] = [tuple(own) for own in (work, *more)]
 
     def until(self, stop: int, tables: ClusterTables) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the records of clusters and tables for a pass upwards that ends before cluster `stop`."""
@@ -109,7 +110,8 @@ class SharedClusters:
         kernels.distribute(n, 0, 1, *records, self._works[0], p)
         sums = np.zeros((rounds * slabs, len(p)))
 
-        def work(thread: int, k: int) -> None:
+        def work(first: int, thread: int, start: int, stop: int) -> None:
+            k = first + start
             block, end = max(1, k * inner), min(blocks - 1, (k + 1) * inner)
             while block < end and not clock.stopped:
                 count = min(end - block, most)
@@ -117,7 +119,7 @@ class SharedClusters:
                 block += count
 
         for first in range(0, rounds * slabs, slabs):
-            self._crew.divide(slabs, 1, lambda thread, start, _, first=first: work(thread, first + start))
+            self._crew.divide(slabs, 1, functools.partial(work, first))
         own = slice(at := int(self.program.clusters.state_start[n]), at + int(self.program.clusters.dim[n]))
         p[own] += sums[:, own].sum(axis=0)
         return blocks - 1
