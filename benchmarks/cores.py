@@ -88,11 +88,12 @@ def work(names: list[str], threads: list[int]) -> None:
                 shares = " ".join(f"{used[k]:.2f}" for k in sorted(used))
                 runs.append((time.perf_counter() - start, time.process_time() - before, shares))
                 assert all(map(np.array_equal, first, found))
+            least = min(runs, key=lambda r: r[1])
             wall.append(min(r[0] for r in runs))
-            cpu.append(min(r[1] for r in runs))
+            cpu.append(least[1])
             print(
                 f"{name:>9} {n:8} {wall[-1]:7.2f} {wall[0] / wall[-1]:6.2f} {cpu[-1]:7.2f} {cpu[-1] / cpu[0]:6.2f}  "
-                f"{runs[-1][2]}",
+                f"{least[2]}",
                 flush=True,
             )
 
