@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -63,18 +62,18 @@ def calls() -> dict[str, Callable[[int], list[np.ndarray]]]:
 def work(names: list[str], threads: list[int]) -> None:
     """Print the times of calls by the number of threads, and the shares of the threads."""
     os.environ["EQUIFACTOR_PLAIN"] = "0"  # compiled kernels from the first call on
-    used: Counter[int] = Counter()
+    used: dict[int, float] = {}
     run = Crew.run
 
     def timed(crew: Crew, do: Callable[[int], object], stop: Callable[[], object]) -> None:
         def own(thread: int) -> None:
             start = time.thread_time()
             do(thread)
-            used[thread] += time.thread_time() - start
+            used[thread] = used.get(thread, 0.0) + time.thread_time() - start
 
         run(crew, own, stop)
 
-    Crew.run = timed  # type: ignore[method-assign]
+    Crew.run = timed  # type: ignore[assignment, method-assign]
     known = calls()
     print("     work  threads  wall s  times   CPU s  times  CPU of each thread in shared work")
     for name in names:

@@ -28,6 +28,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     monkeypatch.setattr(evidence_rows, "_CHUNK_WORK", 1.0)
     monkeypatch.setattr(shared_clusters, "_SHARED", 2**12)
     monkeypatch.setattr(shared_clusters, "_PIECE", 1)
+    monkeypatch.setattr(shared_clusters, "_LEAST", 1)
     run = cores.Crew.run
 
     def noted(self: cores.Crew, work: Callable[[int], object], stop: Callable[[], object]) -> None:

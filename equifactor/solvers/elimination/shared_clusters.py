@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _SHARED = 2**17  # Entries of a cluster from which threads share it: it takes 0.5 ms, and to wake a thread 0.1 ms.
 _PIECE = 2**22  # Operations that a thread takes at a time, about 4 ms, or a part of the blocks if that is less.
 _PARTS = 2  # Parts of a small cluster for each thread. Chosen by hand.
-_SLABS = 16  # Parts of the downward pass of a cluster, if there are as many. Chosen by hand.
+_SLABS = 16  # Parts of the downward pass of a cluster at most. Chosen by hand.
+_LEAST = 2**14  # Entries of such a part at least: it takes 0.1 ms. Chosen by hand.
 
 
 class SharedClusters:
@@ -161,7 +162,8 @@ class SharedClusters:
         if not common.any():
             return 1, 1
         begin = end = int(common.argmax())
-        while end < split and common[end] and math.prod(dims[begin:end]) < _SLABS:
+        most = min(_SLABS, int(c.dim[n]) * int(self.program.message_sizes[n]) // _LEAST)
+        while end < split and common[end] and math.prod(dims[begin:end]) < most:
             end += 1
         rounds, slabs = math.prod(dims[:begin]), math.prod(dims[begin:end])
         return (rounds, slabs) if rounds <= _SLABS else (1, 1)
