@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _ZEROS = 0.25
 # The share of the time left for a search where exact does not fit, of formulas and of others. Chosen by hand.
 _FORMULA_SHARE, _TABLE_SHARE = 0.6, 0.25
+# Seconds below which tables are not searched: no public model is solved so soon, and BP needs the time. By
+# `benchmarks.front`, even places.
+_LEAST_SEARCH = 0.015
 # The width of the formula of tables above which they are not searched: models of Promedus with 23 to 25 take 0.1 to 1 s
 # of CPU, and those of linkage with 29 to 39 more than 25 s. Formulas are searched at any width.
 _MOST_WIDTH = 28
@@ -69,6 +72,9 @@ def search_each(
             found.append(replace(impossible(), stats={"chosen": "parity equations"}))
             continue
         share = _FORMULA_SHARE if has_hard_structure(graph) else _TABLE_SHARE
+        if not has_hard_structure(graph) and share * part.clock.left < _LEAST_SEARCH:
+            found.append(None)
+            continue
         found.append(by_search(graph, form, task, replace(part, clock=part.clock.part(share))))
     return found
 

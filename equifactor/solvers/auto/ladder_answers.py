@@ -15,7 +15,6 @@ import numpy as np
 from equifactor.base.status import Status
 from equifactor.graph.marginals import Marginals
 from equifactor.solvers.regions.sampled_check import errors_by_distance, log_z_error_of, squared_error_of
-from equifactor.solvers.sampling.diagnostics import R_HAT_LIMIT
 from equifactor.solving.estimate import Estimate
 
 if TYPE_CHECKING:
@@ -59,12 +58,10 @@ _FAR_OFF = 0.1
 # Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
 _CONTRADICTED = 4.0
 STUCK = 1.2  # R-hat of single-variable sampling above which its errors and those of other answers are not independent.
-# The squared error of a sampler whose chains have not mixed over its stated square, for the weights of the mean: stated
-# errors are cautious then. Above this R-hat chains are in different modes, and stated errors count in full. Both by
-# `benchmarks.front`, even places.
-_LIKELY, _APART = 0.15, 3.0
-# The factor on the error of a mean with such chains: each of the two errors is cautious. With 1, two standard errors
-# cover 99.9 % of marginals on grids with strong couplings (`benchmarks.coverage`, tuning seeds).
+# R-hat above which chains of single-variable sampling are in different modes. By `benchmarks.front`, even places.
+_APART = 3.0
+# The factor on the error of a mean with chains that are that far apart: each of the two errors is cautious. With 1, two
+# standard errors cover 99.9 % of marginals on grids with strong couplings (`benchmarks.coverage`, tuning seeds).
 _APART_ERRORS = 0.6
 
 
@@ -136,7 +133,7 @@ def best_marginals(answers: Sequence[LadderAnswer], log_range: float = math.inf)
     q = _best_unjudged(others) if stuck else others[int(np.argmin(distance))]
     gap = _values(q.estimate.marginals) - s
     D = float(np.mean(gap**2))
-    own = _LIKELY * S if R_HAT_LIMIT < _r_hat(sampled) <= _APART else S  # The likely squared error.
+    own = _likely_share(sampled) * S
     Q, likely = squared_error_of(D, S), max(D - own, _LEAST_SHARE * D)
     if not stuck and D < _BY_CHANCE * S:  # The sampler does not contradict it.
         Q, likely = (min(square, _predicted_square(q, others)) for square in (Q, likely))
@@ -320,6 +317,17 @@ def _caution(answer: LadderAnswer) -> float:
     if answer.solver.name != "gibbs" or _r_hat(answer) > _APART:
         return 1.0
     return _CAUTION[_r_hat(answer) > _MIXED]
+
+
+def _likely_share(answer: LadderAnswer) -> float:
+    """Return the squared error of a sampler to expect over the stated one, for the weights of the mean.
+
+    Stated errors are cautious: they cover modes that no chain has met, and chains that have not mixed. Only chains of
+    single variables that are in different modes err by as much.
+    """
+    if answer.solver.name == "gibbs" and _r_hat(answer) > _APART:
+        return 1.0
+    return float(answer.estimate.stats.get("likely_share", 1.0))
 
 
 def _r_hat(answer: LadderAnswer) -> float:

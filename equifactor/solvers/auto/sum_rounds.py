@@ -70,7 +70,7 @@ def sums_in_turn(
     rest = [n for n in rest if answers[n] is None]
     asked = [graphs[n] for n in rest]
     first = Clock(seconds_for_first(asked, task, context, max(0.0, end - clock.seconds)), whole=clock)
-    sampled = [k for k, n in enumerate(rest) if ladders[n].needs_no_network(first)]
+    sampled = [k for k, n in enumerate(rest) if ladders[n].needs_no_network(first, quick[n])]
     own = [quick[n] for n in rest]
     found = first_answers(asked, own, task, replace(context, clock=first), sampled) if rest else []
     for k, (n, own) in enumerate(zip(rest, found, strict=True)):

@@ -130,8 +130,11 @@ def sampled_estimate(
         marginals=reduced.marginals(found.mean / np.where(mass > 0.0, mass, 1.0)),
         standard_errors=reduced.errors(found.error),
         iterations=sweeps,
-        stats={"max_r_hat": r_hat, "min_effective_samples": effective, "max_standard_error": error},
-    )
+        stats={
+            "max_r_hat": r_hat, "min_effective_samples": effective, "max_standard_error": error,
+            "likely_share": found.likely,
+        },
+    )  # fmt: skip
 
 
 def _doubt(r_hat: float, effective: float, copies: int, chains: int) -> str:

@@ -25,6 +25,7 @@ from equifactor.solving.solver import GraphSolver, SolveContext
 
 if TYPE_CHECKING:
     from equifactor.graph import FactorGraph
+    from equifactor.graph.reduction import ReducedGraph
 
 _FIRST_BATCHES = 64  # The first batches hold 1/64 of all draws. Halved or doubled: error within 15 %.
 _LONGEST_BATCH = 4  # Draws in each of the first batches at most, because short runs need several batches, too.
@@ -42,6 +43,7 @@ _QUENCH_SWEEPS = 2  # Sweeps from a random state to one of them, as in `blocks`.
 _MOST_MOVED = 32, 0.0625
 # Reference seconds for an edge or a state, to start a chain, sweep it once and diagnose it: a chain of 10^6 variables.
 _FIRST_SWEEP = 6e-8
+_LEFT_OUT = 8  # A continued run leaves out the first 1/8 of its draws, as `blocks` does.
 _FRESH = 0.25  # The share of an independent draw that a sweep is worth at most, as for the smallest blocks.
 _SHARED_SECONDS = 1e-3  # Seconds of a call from which threads share its chains: their start takes 0.1 ms.
 _PIECES = 4  # Parts of the chains for each thread, so that a thread that other work holds up takes fewer.
@@ -63,6 +65,11 @@ class Gibbs(GraphSolver):
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Find starts of positive probability, burn in, draw, and diagnose."""
+        begun = self._begin(graph, context)
+        return begun if isinstance(begun, Estimate) else begun.draw(self.samples, self.chains, context)
+
+    def _begin(self, graph: FactorGraph, context: SolveContext) -> SingleRun | Estimate:
+        """Return chains after burn-in; without a start, the answer that tells so."""
         reduced = to_free_part(graph)
         if reduced is None:
             return impossible()
@@ -76,14 +83,74 @@ class Gibbs(GraphSolver):
         moves.burn_in(self.burn_in)
         length = max(1, min(self.samples // _FIRST_BATCHES, _LONGEST_BATCH))
         sums = RunningBatches(chains, len(model.arrays.unary), length=length, dropped=0)
-        run_chains(moves, sums, RunLimits(sweeps=self.samples), context)
+        return SingleRun(reduced, moves, sums, starts.copies)
+
+    def _chains_in_time(self, model: MoveModel, clock: Clock) -> int:
+        """Return the number of chains whose first sweep ends in time: at least two, if there are as many."""
+        flat = model.flat
+        budget, each = Budget(clock), _FIRST_SWEEP * (flat.num_edges + flat.num_states)
+        if budget.ends_in_time(each * self.chains):
+            return self.chains
+        return min(self.chains, max(2, int((clock.left + GRACE) / budget.time_for(each))))
+
+
+class LongGibbs(Gibbs):
+    """The same chains in several runs on one graph: a run continues where the last one ended.
+
+    The first run has too little time for a long burn-in. So later runs leave out the first draws.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "_run", None)
+
+    def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
+        """Begin, or draw more; the graph must be the same in all runs."""
+        kept: SingleRun | None = vars(self)["_run"]
+        if kept is not None:
+            kept.sums.dropped = _LEFT_OUT
+            return kept.draw(self.samples, self.chains, context)
+        begun = self._begin(graph, context)
+        if isinstance(begun, Estimate):
+            return begun
+        object.__setattr__(self, "_run", begun)
+        return begun.draw(self.samples, self.chains, context)
+
+
+@dataclass
+class SingleRun:
+    """Chains that have burnt in, and the sums over their draws.
+
+    Args:
+        reduced: the graph of the chains.
+        moves: the chains.
+        sums: what they have drawn.
+        copies: the number of chains that started where another chain did.
+    """
+
+    reduced: ReducedGraph
+    moves: SingleMoves
+    sums: RunningBatches
+    copies: int
+
+    def draw(self, samples: int, wanted: int, context: SolveContext) -> Estimate:
+        """Draw until each chain has this many samples, or the time is up; return the answer from all draws.
+
+        Args:
+            samples: draws of each chain.
+            wanted: the number of chains that there should be.
+            context: the clock of these draws.
+        """
+        moves, sums, model = self.moves, self.sums, self.moves.model
+        moves.context = context
+        run_chains(moves, sums, RunLimits(sweeps=samples), context)
         sums.fresh = moves.fresh
         found = sums.findings()
-        estimate = sampled_estimate(reduced, found, moves.sweeps, starts.copies, context)
+        estimate = sampled_estimate(self.reduced, found, moves.sweeps, self.copies, context)
         jumped = round(float(moves.jumped[1] / max(1.0, moves.jumped[0])), 3)
         estimate = replace(estimate, stats={**estimate.stats, "jumped": jumped})
-        if chains < self.chains:
-            short = f"There was time for {chains} of {self.chains} chains only."
+        if sums.chains < wanted:
+            short = f"There was time for {sums.chains} of {wanted} chains only."
             estimate = replace(estimate, message=f"{estimate.message} {short}")
         stuck = _num_stuck(model, found.mean)
         if not stuck:
@@ -94,14 +161,6 @@ class Gibbs(GraphSolver):
             message=f"{estimate.message} {stuck:,} of {len(model.card):,} variables never changed their state: moves "
             "of single variables may be unable to reach other possible assignments. Use exact or bp.",
         )
-
-    def _chains_in_time(self, model: MoveModel, clock: Clock) -> int:
-        """Return the number of chains whose first sweep ends in time: at least two, if there are as many."""
-        flat = model.flat
-        budget, each = Budget(clock), _FIRST_SWEEP * (flat.num_edges + flat.num_states)
-        if budget.ends_in_time(each * self.chains):
-            return self.chains
-        return min(self.chains, max(2, int((clock.left + GRACE) / budget.time_for(each))))
 
 
 def _num_stuck(model: MoveModel, marginals: FloatArray) -> int:

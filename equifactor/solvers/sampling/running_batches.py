@@ -46,6 +46,7 @@ class BatchStatistics(NamedTuple):
     slow: float = 0.0  # see `slowness`
     apart: float = 0.0  # the mean of `not_mixed`
     rare: float = 0.0  # the probability of a state of all variables that the draws are just likely to meet
+    likely: float = 1.0  # the mean squared error if the chains have mixed and met all states, over that of `error`
 
 
 class RunningBatches:
@@ -57,14 +58,15 @@ class RunningBatches:
         chains: L.
         width: X.
         length: sweeps in the first batches; it doubles when there are too many batches.
-        dropped: the first 1/dropped of the batches is left out, because it depends on the starts; 0 to keep all.
+        dropped: the first 1/dropped of the batches is left out, because it depends on the starts; 0 to keep all. It can
+            be changed later.
         fresh: the share of an independent draw that one sweep is worth at most; it can be changed later.
     """
 
     def __init__(self, chains: int, width: int, length: int = 1, dropped: int = 8, fresh: float = 1.0) -> None:
         most = max(4, min(_MOST, _MEMORY // max(1, chains * width)))
         self._most = most - most % 2
-        self._dropped = dropped
+        self.dropped = dropped
         self.fresh = fresh
         self.chains = chains
         self.total = np.zeros((chains, width))
@@ -103,7 +105,7 @@ class RunningBatches:
         if not self._done:  # The first batch is used as it is.
             self.length = self._in_batch
             self.end_sweeps(0)
-        drop = self._dropped if len(self._done) > 1 else 0
+        drop = self.dropped if len(self._done) > 1 else 0
         kept = self._done[(len(self._done) + drop - 1) // drop if drop else 0 :]
         batches, (chains, width) = len(kept), self.total.shape
         found = np.empty((5, width))
@@ -125,7 +127,9 @@ class RunningBatches:
         wide = _widened(mixed, by_chains * chains, not_mixed(r_hat)) if chains > 1 else mixed
         error = np.sqrt(wide + unseen**2)
         apart = float(not_mixed(r_hat).sum()) / max(1, len(mean))
-        return BatchStatistics(mean, error, r_hat, effective_samples(mean, mixed), batches, chains, slow, apart, rare)
+        likely = float(mixed.sum()) / max(float((error**2).sum()), 1e-300)
+        worth_of_each = effective_samples(mean, mixed)
+        return BatchStatistics(mean, error, r_hat, worth_of_each, batches, chains, slow, apart, rare, min(1.0, likely))
 
 
 def squared_errors(means: FloatArray, slow: float) -> FloatArray:

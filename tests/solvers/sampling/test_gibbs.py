@@ -15,6 +15,7 @@ from equifactor import (
     Potts,
     SparseTable,
     Status,
+    Task,
     TruncatedLinear,
     solve,
 )
@@ -221,3 +222,18 @@ def test_chains_that_hardly_vary_are_far_apart_without_a_warning() -> None:
     total[:, 1] = 10.0
     squares = np.where(total > 0.0, total, 1e-318)
     assert np.isinf(split_r_hat(total, squares, 10)).all()
+
+
+def test_a_continued_run_leaves_out_its_first_draws() -> None:
+    """A run that ends at 64 draws and continues to 256 makes the draws of one run, and uses the last 7/8 of them."""
+    graph, context = GRAPHS["grid"], SolveContext(clock=Clock(), seed=3)
+    solver = gibbs.LongGibbs(chains=4, samples=64)
+    solver.run_one(graph, Task.MAR, context)
+    object.__setattr__(solver, "samples", 256)
+    found = solver.run_one(graph, Task.MAR, context)
+    whole = gibbs.Gibbs(chains=4, samples=256).run_one(graph, Task.MAR, context)
+    assert found.iterations == whole.iterations == 256
+    assert found.marginals is not None
+    assert whole.marginals is not None
+    distance = np.abs(found.marginals.values - whole.marginals.values).max()
+    assert 0.0 < distance < 0.05
