@@ -2,16 +2,17 @@
 
 The state of a slice is a table [N, *cards]. It is multiplied by one group of tables after the other. A variable is
 summed out with the last group that has it. Groups are merged beforehand where the product of a few larger groups is
-cheaper: eighteen binary chains go through BLAS as five groups of 2^7 to 2^8 entries, not as eighteen of four.
+cheaper: eighteen binary chains go through BLAS as five groups of 2^7 to 2^8 entries, not as eighteen of four. Variables
+that leave next to each other are replaced where they are, so that the state is not copied.
 
 Symbols: a variable of the slice before has its number i, a variable of the slice itself V + i.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
     Scope = tuple[int, ...]
 
-# Seconds of one step, measured with OpenBLAS on one core: a call, an entry that is read and written, and a product.
-_CALL, _ENTRY = 6e-6, 6e-10
+# Seconds of one step, measured with OpenBLAS on one core: a call, a matrix of it, an entry that is read and written, a
+# copied entry, and a product.
+_CALL, _MATRIX, _ENTRY, _COPY = 6e-6, 6e-8, 1.6e-10, 6e-10
 _PRODUCT = {True: 4e-11, False: 3e-10}  # of sums, which BLAS takes; of maxima, taken by rows
 _MOST_MERGED = 2**16  # Entries of a merged group: half a megabyte, which stays in the cache.
+_LEAST_ROW = {True: 16, False: 2**14}  # Entries of a row that is not copied: shorter ones took twice as long.
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,14 +73,17 @@ def eliminated(factors: Sequence[Factor], keep: Scope, logs: bool = False) -> Fa
 
 
 @dataclass(frozen=True, eq=False)
-class _ProductStep:
-    """One product: axes of the state in the order [both and kept, state alone, summed], and the group to match."""
+class _Step:
+    """One product of many small matrices: a block of variables is summed, and new variables take its place."""
 
-    axes: tuple[int, ...]  # of the state [N, ..]: both and kept, N and the state alone, summed; of logs, summed second
-    sizes: tuple[int, int, int]  # entries of both and kept, of summed, of the group alone
-    group: FloatArray  # [both and kept, summed, group alone]
-    shape: tuple[int, ...]  # of the result: both and kept, -1 for N, the state alone, the group alone
-    back: tuple[int, ...]  # brings N to the front of the result
+    order: tuple[int, ...]  # of the axes of the state [N, ..] in which the block is one; a copy, if they move
+    taken: tuple[int, ...]  # the sizes of its blocks, -1 for N and the first variables
+    made: tuple[int, ...]  # those of the result
+    block: int  # the axis that is summed
+    axes: tuple[int, ...]  # bring the axes of the matrices to the end: [summed, row] or [rows, summed]
+    group: FloatArray  # [.., new, summed] or [.., summed, new]
+    is_left: bool  # whether the group is on the left of the product
+    shape: tuple[int, ...]  # of the result: -1 for N, and its variables
 
 
 class ChainedProduct:
@@ -96,49 +102,42 @@ class ChainedProduct:
     ) -> None:
         self.start, self.end, self._card, self._logs = start, end, card, logs
         self.groups = self._merged(self._ordered(groups))
-        scope = list(start)
-        self._steps: list[_ProductStep] = []
+        scope = [*start]
+        self._steps: list[_Step] = []
         self._arrays = [np.empty(0)] * 3
         for k, group in enumerate(self.groups):
-            step, scope = self._step(scope, group, self.groups[k + 1 :])
+            step, scope = self._step(scope, group, [later.scope for later in self.groups[k + 1 :]])
             self._steps.append(step)
         self._last = (0, *(1 + scope.index(v) for v in end))
 
     def __call__(self, state: FloatArray) -> FloatArray:
-        """Return the state [N, *end] of a state [N, *start]. The next call may overwrite it.
-
-        Variables leave at the front and come in at the end, so chains in their order are never copied.
-        """
+        """Return the state [N, *end] of a state [N, *start]. The next call may overwrite it."""
         for k, step in enumerate(self._steps):
-            both, summed, alone = step.sizes
+            a = state.transpose(step.order).reshape(step.taken).transpose(step.axes)
+            size = state.size // step.taken[step.block] * step.made[step.block]
+            made = self._array(k % 2, size).reshape(step.made)
             if self._logs:
-                result = self._maxima(k % 2, step, state.transpose(step.axes).reshape(both, summed, -1))
+                self._maxima(step.group, a, made.transpose(step.axes))
             else:
-                a = state.transpose(step.axes).reshape(both, -1, summed)
-                result = self._array(k % 2, both, a.shape[1], alone)
-                if both == 1:
-                    np.matmul(a[0], step.group[0], out=result[0])
-                else:
-                    np.matmul(a, step.group, out=result)
-            state = result.reshape(step.shape).transpose(step.back)
+                left, right = (step.group, a) if step.is_left else (a, step.group)
+                np.matmul(left, right, out=made.transpose(step.axes))
+            state = made.reshape(step.shape)
         return np.ascontiguousarray(state.transpose(self._last))
 
-    def _maxima(self, place: int, step: _ProductStep, a: FloatArray) -> FloatArray:
-        """Return the maxima [both, rest, alone] of a state [both, summed, rest] plus the group, in long rows."""
-        both, summed, alone = step.sizes
-        result, row = self._array(place, both, alone, a.shape[2]), self._array(2, both, a.shape[2])
-        for y in range(alone):
-            np.add(a[:, 0], step.group[:, 0, y, None], out=result[:, y])
-            for x in range(1, summed):
-                np.maximum(result[:, y], np.add(a[:, x], step.group[:, x, y, None], out=row), out=result[:, y])
-        return result.transpose(0, 2, 1)
+    def _maxima(self, group: FloatArray, a: FloatArray, out: FloatArray) -> None:
+        """Fill out [.., new, row] with the maxima of a [.., summed, row] plus the group [.., new, summed]."""
+        spare = self._array(2, out[..., 0, :].size).reshape(out[..., 0, :].shape)
+        for y in range(out.shape[-2]):
+            best = out[..., y, :]
+            np.add(a[..., 0, :], group[..., y, 0, None], out=best)
+            for x in range(1, a.shape[-2]):
+                np.maximum(best, np.add(a[..., x, :], group[..., y, x, None], out=spare), out=best)
 
-    def _array(self, place: int, *shape: int) -> FloatArray:
+    def _array(self, place: int, size: int) -> FloatArray:
         """Return an array that is used again by every second product: new memory costs as much as a product."""
-        size = math.prod(shape)
         if self._arrays[place].size < size:
             self._arrays[place] = np.empty(size)
-        return self._arrays[place][:size].reshape(shape)
+        return self._arrays[place][:size]
 
     def _needed(self, later: Sequence[Factor]) -> set[int]:
         return {*self.end}.union(*(f.scope for f in later))
@@ -158,69 +157,98 @@ class ChainedProduct:
         return order
 
     def _merged(self, groups: list[Factor]) -> list[Factor]:
-        """Return the groups after merging neighbours as long as that saves time."""
-        cost = self._cost(groups)
-        while len(groups) > 1:
-            options = []
-            for k in range(len(groups) - 1):
-                union = tuple(dict.fromkeys((*groups[k].scope, *groups[k + 1].scope)))
-                if self._entries(union) <= _MOST_MERGED:
-                    whole = Factor(union, np.empty(0))
-                    options.append((self._cost([*groups[:k], whole, *groups[k + 2 :]]), k, union))
-            best = min(options, default=None)
-            if best is None or best[0] >= cost:
-                break
-            cost, k, union = best
-            groups = [*groups[:k], product(groups[k : k + 2], union, self._logs), *groups[k + 2 :]]
-        return groups
+        """Return the groups after merging neighbours: the partition with the least estimated time."""
+        best: list[tuple[float, list[int], list[tuple[int, int, Scope]]]] = [(0.0, [*self.start], [])]
+        for end in range(1, len(groups) + 1):
+            later, options = [group.scope for group in groups[end:]], []
+            for begin in range(end - 1, -1, -1):
+                union = tuple(dict.fromkeys(v for group in groups[begin:end] for v in group.scope))
+                if begin < end - 1 and self._entries(union) > _MOST_MERGED:
+                    break
+                before, scope, steps = best[begin]
+                seconds, after = self._seconds(scope, union, later)
+                if end == len(groups) and after != [*self.end]:
+                    seconds += _COPY * self._entries(after)
+                options.append((before + seconds, after, [*steps, (begin, end, union)]))
+            best.append(min(options, key=lambda option: option[0]))
+        return [product(groups[begin:end], union, self._logs) for begin, end, union in best[-1][2]]
 
-    def _cost(self, groups: Sequence[Factor]) -> float:
-        """Return the estimated seconds of all steps; tables of the groups are not looked at."""
-        scope, total = {*self.start}, 0.0
-        for k, group in enumerate(groups):
-            joint = scope | {*group.scope}
-            after = joint & self._needed(groups[k + 1 :])
-            entries = self._entries(scope) + self._entries(after)
-            calls = self._entries({*group.scope}) if self._logs else 1  # about two for each pair of states
-            total += _CALL * calls + _ENTRY * entries + _PRODUCT[not self._logs] * self._entries(joint)
-            scope = after
-        return total
+    def _seconds(self, scope: list[int], group: Scope, later: Sequence[Scope]) -> tuple[float, list[int]]:
+        """Return the estimated seconds of one step, and the variables after it in their order."""
+        before, _, after = self._layout(scope, group, later)
+        entries, joint = self._entries(scope), self._entries({*scope, *group})
+        total = _ENTRY * (entries + self._entries(after)) + _PRODUCT[not self._logs] * joint
+        total += _COPY * entries if before != scope else 0.0
+        if self._logs:  # about two calls for each pair of states
+            return total + _CALL * self._entries(group), after
+        row = self._entries(takewhile(lambda v: v not in group, reversed(before)))
+        matrices = self._entries(v for v in before if v in after) / row if row > 1 else 1.0
+        return total + _CALL + _MATRIX * matrices, after
 
-    def _entries(self, scope: set[int] | Scope) -> int:
+    def _layout(self, scope: list[int], group: Scope, later: Sequence[Scope]) -> tuple[list[int], int, list[int]]:
+        """Return the variables in the order of a step, the place of those that leave, and the variables after it.
+
+        Neighbours leave where they are, if what follows them ends in a row of other variables.
+        """
+        needed = {*self.end}.union(*later)
+        gone, kept = [v for v in scope if v not in needed], [v for v in scope if v in needed]
+        alone = sorted(v for v in group if v not in scope and v in needed)
+        first = scope.index(gone[0]) if gone else 0
+        behind = scope[first + len(gone) :]
+        row = self._entries(takewhile(lambda v: v not in group, reversed(behind)))
+        if gone and scope[first : first + len(gone)] == gone and (row >= _LEAST_ROW[not self._logs] or not behind):
+            return scope, first, [*scope[:first], *alone, *behind]
+        # Those that are used first come first. Then the axes of later products are neighbours, and are not copied.
+        next_use = {v: k for k, own in reversed([*enumerate(later)]) for v in own}
+        both = [v for v in kept if v in group]
+        rest = sorted((v for v in kept if v not in group), key=lambda v: next_use.get(v, len(later)))
+        if self._logs:
+            return [*both, *gone, *rest], len(both), [*both, *alone, *rest]
+        return [*both, *rest, *gone], len(kept), [*both, *rest, *alone]
+
+    def _entries(self, scope: Iterable[int]) -> int:
         total = 1
         for v in scope:
             total *= self._card[v]
         return total
 
-    def _step(self, scope: list[int], group: Factor, later: Sequence[Factor]) -> tuple[_ProductStep, list[int]]:
-        needed = self._needed(later)
-        both = [v for v in scope if v in group.scope and v in needed]
+    def _step(self, scope: list[int], group: Factor, later: Sequence[Scope]) -> tuple[_Step, list[int]]:
+        needed = {*self.end}.union(*later)
         gone = [v for v in scope if v not in needed]
-        if set(gone) - set(group.scope):  # of no group at all: it is multiplied by ones, and summed
-            ones = [v for v in gone if v not in group.scope]
-            cards = [self._card[v] for v in ones]
-            extra = Factor(tuple(ones), np.full(cards, 0.0 if self._logs else 1.0))
-            group = product([group, extra], (*group.scope, *ones), self._logs)
-        alone = sorted(v for v in group.scope if v not in scope)
-        # Those that are used first come first. Then the axes of later products are neighbours, and are not copied.
-        next_use = {v: k for k, f in reversed([*enumerate(later)]) for v in f.scope}
-        rest = [v for v in scope if v in needed and v not in group.scope]
-        rest.sort(key=lambda v: next_use.get(v, len(later)))
-        spare = [v for v in alone if v not in needed]
-        if spare:
-            group = eliminated([group], tuple(v for v in group.scope if v not in spare), self._logs)
-            alone = [v for v in alone if v in needed]
-        place = {v: k + 1 for k, v in enumerate(scope)}
-        table = group.table.transpose([group.scope.index(v) for v in (*both, *gone, *alone)])
-        sizes = self._entries(tuple(both)), self._entries(tuple(gone)), self._entries(tuple(alone))
-        cards = [self._card[v] for v in (*rest, *alone)]
-        last, middle = [place[v] for v in gone], [0, *(place[v] for v in rest)]
-        order = [*last, *middle] if self._logs else [*middle, *last]
-        step = _ProductStep(
-            axes=(*(place[v] for v in both), *order),
-            sizes=sizes,
-            group=np.ascontiguousarray(table).reshape(sizes),
-            shape=(*(self._card[v] for v in both), -1, *cards),
-            back=(len(both), *range(len(both)), *range(len(both) + 1, len(both) + 1 + len(cards))),
+        ones = [v for v in gone if v not in group.scope]  # of no group at all: multiplied by ones, and summed
+        extra = Factor(tuple(ones), np.full([self._card[v] for v in ones], 0.0 if self._logs else 1.0))
+        spare = [v for v in group.scope if v not in scope and v not in needed]
+        group = product([group, extra], (*group.scope, *ones), self._logs) if ones else group
+        group = eliminated([group], tuple(v for v in group.scope if v not in spare), self._logs) if spare else group
+        before, first, after = self._layout(scope, group.scope, later)
+        alone = [v for v in after if v not in scope]
+        front, behind = (
+            [(is_both, [*own]) for is_both, own in groupby(part, key=lambda v: v in group.scope)]
+            for part in (before[:first], before[first + len(gone) :])
         )
-        return step, [*both, *rest, *alone]
+        if not front or front[0][0]:
+            front.insert(0, (False, []))  # N alone
+        if self._logs and not behind:
+            behind = [(False, [])]
+        is_left, at = bool(behind), len(front)
+        blocks = [*front, (False, gone), *behind]
+        sizes = [self._entries(own) for _, own in blocks]
+        rows = [k for k, (is_both, _) in enumerate(blocks) if not is_both and k != at]
+        row = rows[-1] if is_left else max(rows, key=lambda k: sizes[k])
+        batch = [k for k in range(len(blocks)) if k not in (at, row)]
+        matrix = (alone, gone) if is_left else (gone, alone)
+        axes = [*(v for k in batch for v in blocks[k][1] if blocks[k][0]), *matrix[0], *matrix[1]]
+        table = np.ascontiguousarray(group.table.transpose([group.scope.index(v) for v in axes]))
+        made = [-1, *sizes[1:]]
+        made[at] = self._entries(alone)
+        step = _Step(
+            order=(0, *(1 + scope.index(v) for v in before)),
+            taken=(-1, *sizes[1:]),
+            made=tuple(made),
+            block=at,
+            axes=(*batch, *((at, row) if is_left else (row, at))),
+            group=table.reshape(*(sizes[k] if blocks[k][0] else 1 for k in batch), *map(self._entries, matrix)),
+            is_left=is_left,
+            shape=(-1, *(self._card[v] for v in after)),
+        )
+        return step, after
