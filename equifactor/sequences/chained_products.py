@@ -73,7 +73,7 @@ def eliminated(factors: Sequence[Factor], keep: Scope, logs: bool = False) -> Fa
 
 
 @dataclass(frozen=True, eq=False)
-class _Step:
+class _ProductStep:
     """One product of many small matrices: a block of variables is summed, and new variables take its place."""
 
     order: tuple[int, ...]  # of the axes of the state [N, ..] in which the block is one; a copy, if they move
@@ -103,7 +103,7 @@ class ChainedProduct:
         self.start, self.end, self._card, self._logs = start, end, card, logs
         self.groups = self._merged(self._ordered(groups))
         scope = [*start]
-        self._steps: list[_Step] = []
+        self._steps: list[_ProductStep] = []
         self._arrays = [np.empty(0)] * 3
         for k, group in enumerate(self.groups):
             step, scope = self._step(scope, group, [later.scope for later in self.groups[k + 1 :]])
@@ -212,7 +212,7 @@ class ChainedProduct:
             total *= self._card[v]
         return total
 
-    def _step(self, scope: list[int], group: Factor, later: Sequence[Scope]) -> tuple[_Step, list[int]]:
+    def _step(self, scope: list[int], group: Factor, later: Sequence[Scope]) -> tuple[_ProductStep, list[int]]:
         needed = {*self.end}.union(*later)
         gone = [v for v in scope if v not in needed]
         ones = [v for v in gone if v not in group.scope]  # of no group at all: multiplied by ones, and summed
@@ -241,7 +241,7 @@ class ChainedProduct:
         table = np.ascontiguousarray(group.table.transpose([group.scope.index(v) for v in axes]))
         made = [-1, *sizes[1:]]
         made[at] = self._entries(alone)
-        step = _Step(
+        step = _ProductStep(
             order=(0, *(1 + scope.index(v) for v in before)),
             taken=(-1, *sizes[1:]),
             made=tuple(made),

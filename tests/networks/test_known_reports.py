@@ -12,7 +12,7 @@ import pytest
 import equifactor as ef
 
 
-def test_an_action_leaves_causes_as_they_are() -> None:
+def test_pgmpy_1491_an_action_leaves_causes_as_they_are() -> None:
     """pgmpy 1491: p(A | do(C)) raised an error, because A is a parent of C."""
     network = ef.BayesianNetwork(
         {
@@ -25,7 +25,7 @@ def test_an_action_leaves_causes_as_they_are() -> None:
     np.testing.assert_allclose(ef.solve(network, do={"A": "yes"}).marginals["B"], [0.987, 0.013])
 
 
-def test_evidence_beside_an_action_counts() -> None:
+def test_pgmpy_3543_evidence_beside_an_action_counts() -> None:
     """pgmpy 3543, first part: evidence outside of the adjustment set was left out."""
     sprinkler = ef.BayesianNetwork(
         {
@@ -40,7 +40,7 @@ def test_evidence_beside_an_action_counts() -> None:
     assert result.marginals["C"][1] == pytest.approx(0.8)
 
 
-def test_actions_on_a_cause_and_on_its_effect_hold_together() -> None:
+def test_pgmpy_3543_actions_on_a_cause_and_on_its_effect_hold_together() -> None:
     """pgmpy 3543, second part: an action on a parent of another action was summed over."""
     network = ef.BayesianNetwork(
         {
@@ -52,7 +52,7 @@ def test_actions_on_a_cause_and_on_its_effect_hold_together() -> None:
     np.testing.assert_allclose(ef.solve(network, do={"A": 0, "B": 1}).marginals["C"], [0.4, 0.6])
 
 
-def test_a_variable_above_the_action_has_a_posterior() -> None:
+def test_pgmpy_2454_a_variable_above_the_action_has_a_posterior() -> None:
     """pgmpy 2454: p(Q | do(D), A) was refused where Q is a parent of D."""
     network = ef.BayesianNetwork(
         {
@@ -66,7 +66,7 @@ def test_a_variable_above_the_action_has_a_posterior() -> None:
     np.testing.assert_allclose(found, expected / expected.sum())
 
 
-def test_prediction_of_two_linked_chains_equals_the_network_written_out() -> None:
+def test_pgmpy_1638_prediction_equals_the_network_written_out() -> None:
     """pgmpy 1638: a query of slice 1 given slice 0 differed from the same network written out."""
     two = ef.DynamicNetwork(
         {"A": [0.5, 0.5], "B": ("A", [[0.8, 0.2], [0.3, 0.7]])},
@@ -89,7 +89,7 @@ def test_prediction_of_two_linked_chains_equals_the_network_written_out() -> Non
     np.testing.assert_allclose(ahead["B"][0], result.marginals["B1"])
 
 
-def test_a_hidden_chain_alone_goes_on_for_many_slices() -> None:
+def test_pgmpy_1585_1417_a_hidden_chain_alone_goes_on_for_many_slices() -> None:
     """pgmpy 1585 and 1417: a chain without children, and more than two slices, raised errors."""
     chain = ef.DynamicNetwork({"Z": [0.5, 0.5]}, {"Z": ("Z[t-1]", [[0.7, 0.3], [0.8, 0.2]])})
     found = chain.smooth(500)["Z"]
@@ -99,7 +99,7 @@ def test_a_hidden_chain_alone_goes_on_for_many_slices() -> None:
         p = p @ np.array([[0.7, 0.3], [0.8, 0.2]])
 
 
-def test_a_fitted_network_in_time_answers() -> None:
+def test_bnlearn_100_a_fitted_network_in_time_answers() -> None:
     """bnlearn 100: build, fit and ask a network in time in a few lines."""
     rng = np.random.default_rng(0)
     start = ef.DynamicNetwork(
@@ -112,7 +112,7 @@ def test_a_fitted_network_in_time_answers() -> None:
     assert fitted.filter({"B": [1, 0]})["C"].sum() == pytest.approx(2.0)
 
 
-def test_a_long_sequence_of_many_variables_is_answered() -> None:
+def test_pgmpy_1679_1856_1944_a_long_sequence_of_many_variables_is_answered() -> None:
     """pgmpy 1679, 1856 and 1944: inference took very long, or asked for memory that no machine has.
 
     Unrolled, this network has 36,000 variables. Its answer follows from one matrix for each of its chains.
@@ -133,7 +133,7 @@ def test_a_long_sequence_of_many_variables_is_answered() -> None:
         np.testing.assert_allclose(found[v][-1], p, atol=1e-12)
 
 
-def test_states_keep_their_names_in_time() -> None:
+def test_pgmpy_1968_states_keep_their_names_in_time() -> None:
     """pgmpy 1968: after a fit to text, answers numbered the states."""
     start = ef.DynamicNetwork(
         {"A": None, "B": ("A", None)}, {"A": ("A[t-1]", None)}, states={"A": ["s1", "s2"], "B": ["u", "v"]}
