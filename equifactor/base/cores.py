@@ -1,7 +1,7 @@
 """How many threads a call uses: all cores by default, and one in worker processes.
 
-A worker process has its number in the environment variable EQUIFACTOR_THREADS. Processes that `torchrun` starts on one
-machine share its cores.
+A worker process of this package has its number in the environment variable EQUIFACTOR_THREADS, and work on a worker of
+Dask runs within `one_thread`. Processes that `torchrun` starts on one machine share its cores.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextvars import ContextVar
 from pathlib import Path
 
 from equifactor.base.errors import OptionError, brief
 
 THREADS = "EQUIFACTOR_THREADS"  # The environment variable with the number of threads of every call of a process.
 _MOST = 1024  # A larger number is probably a typing error.
+_alone: ContextVar[bool] = ContextVar("_alone", default=False)  # Whether this is work within `one_thread`.
 
 
 def num_threads(threads: object = None) -> int:
@@ -25,7 +27,7 @@ def num_threads(threads: object = None) -> int:
     if threads is None:
         text = os.environ.get(THREADS)
         if not text:
-            return max(1, num_cores() // _processes_here())
+            return 1 if _alone.get() else max(1, num_cores() // _processes_here())
         threads = int(text) if text.isdecimal() else text
     if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= _MOST:
         raise OptionError(f"threads must be a whole number from 1 to {_MOST}, found {brief(threads)}.")
@@ -52,6 +54,16 @@ def crew_size(threads: int | None, parts: int) -> int:
     if parts < 2:
         return 1
     return min(parts, num_free_threads() if threads is None else threads)
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Give the calls inside one thread, unless they or the environment state a number."""
+    before = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(before)
 
 
 def num_cores() -> int:
@@ -141,3 +153,35 @@ class Crew:
             raise
         for other in others:
             other.result()
+
+
+class Meeting:
+    """A place where the threads of a crew wait for each other, in half the time of `threading.Barrier`."""
+
+    def __init__(self, size: int) -> None:
+        self._size, self._mutex, self._aborted = size, threading.Lock(), False
+        self._waiting: list[threading.Lock] = []  # one locked lock for each thread that waits
+
+    def wait(self) -> None:
+        """Return when all threads have called this; raise `BrokenBarrierError` after an `abort`."""
+        own = threading.Lock()
+        with self._mutex:
+            if len(self._waiting) == self._size - 1 or self._aborted:
+                self._release()
+            else:
+                own.acquire()
+                self._waiting.append(own)
+        own.acquire()
+        if self._aborted:
+            raise threading.BrokenBarrierError
+
+    def abort(self) -> None:
+        """Let no thread wait any longer, now or later."""
+        with self._mutex:
+            self._aborted = True
+            self._release()
+
+    def _release(self) -> None:
+        for lock in self._waiting:
+            lock.release()
+        self._waiting = []

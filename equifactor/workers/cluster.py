@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from equifactor.base.cores import one_thread
 from equifactor.base.errors import ClusterError, LostWorkError, OptionError
 from equifactor.workers.code_version import code_version
 from equifactor.workers.fleet import Answer, Item, Outcomes
@@ -134,7 +135,8 @@ def _performed(work: Callable[[Item], Answer], item: Item, version: str) -> Answ
             f"The worker on {socket.gethostname()} has equifactor {code_version()}, but this command is {version}. "
             "Install the same version on both and restart the worker."
         )
-    return work(item)
+    with one_thread():  # The other threads of the worker have work of their own.
+        return work(item)
 
 
 def _connected(address: str) -> Any:

@@ -11,6 +11,8 @@ import pytest
 
 from equifactor import generators, solve
 from equifactor.base import cores
+from equifactor.base.clock import Clock
+from equifactor.base.status import Status
 from equifactor.solvers.elimination import evidence_rows, exact_batch, shared_clusters, side_by_side
 from equifactor.solvers.messages.bp import BeliefPropagation
 from equifactor.solvers.sampling import block_chains, gibbs
@@ -108,6 +110,22 @@ def test_shared_tables_give_the_sums_of_whole_ones(shared: set[int], monkeypatch
     assert own[0].log_z == whole[0].log_z
     assert np.abs(own[1].marginals.values - whole[1].marginals.values).max() < 1e-13
     assert np.array_equal(own[2].assignment, whole[2].assignment)
+
+
+@pytest.mark.parametrize(
+    ("solver", "count"),
+    [("gibbs(samples=1000000)", None), ("blocks(sweeps=1000000, memory_limit=1e-7, enumerate=False)", None),
+     ("exact", None), ("bp(iterations=2000, tolerance=0)", 9)],
+)  # fmt: skip
+def test_an_interrupt_ends_all_threads(
+    solver: str, count: int | None, shared: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EQUIFACTOR_PLAIN", "0")
+    size = 12 if solver == "exact" else 4
+    graphs: Any = generators.ising_grid(size, size, count=count, seed=3)
+    found = solve(graphs, solver=solver, threads=2, progress=lambda *_: Clock.interrupt_calls())
+    last = found if count is None else found[-1]
+    assert last.status is Status.INTERRUPTED
 
 
 def test_work_without_a_stated_number_uses_free_cores(monkeypatch: pytest.MonkeyPatch) -> None:

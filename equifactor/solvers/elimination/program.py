@@ -102,6 +102,11 @@ class Program:
         """[v] entries of each cluster's message."""
         return self.size[self.num_groups :]
 
+    @cached_property
+    def largest(self) -> int:
+        """The entries of the largest cluster."""
+        return int((self.message_sizes * self.clusters.dim).max(initial=0))
+
     def starts(self, reuse: bool) -> tuple[IntArray, int]:
         """Return the offset of each operand in one block of memory, and the length of the block.
 

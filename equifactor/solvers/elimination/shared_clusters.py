@@ -24,7 +24,8 @@ _SHARED = 2**17  # Entries of a cluster from which threads share it: it takes 0.
 _PIECE = 2**22  # Operations that a thread takes at a time, about 4 ms, or a part of the blocks if that is less.
 _PARTS = 2  # Parts of a small cluster for each thread. Chosen by hand.
 _SLABS = 16  # Parts of the downward pass of a cluster at most. Chosen by hand.
-_LEAST = 2**14  # Entries of such a part at least: it takes 0.1 ms. Chosen by hand.
+_LEAST = 2**14  # Entries of a part of the downward pass at least: it takes 0.1 ms. Chosen by hand.
+_NO_LIMIT = 2**62  # Operations that no pass uses up.
 
 
 class SharedClusters:
@@ -37,19 +38,25 @@ class SharedClusters:
     """
 
     def __init__(self, program: Program, work: Workspace, threads: int | None) -> None:
-        entries = program.message_sizes * program.clusters.dim
         self.program = program
-        self.large: list[int] = np.flatnonzero(entries >= _SHARED).tolist()
+        self.large: list[int] = []
+        self.stops = [len(program.variables)]
+        if program.largest < _SHARED:
+            return
+        entries = program.message_sizes * program.clusters.dim
+        self.large = np.flatnonzero(entries >= _SHARED).tolist()
         # Before and after each of these clusters a pass stops.
         self.stops = sorted({*self.large, *(n + 1 for n in self.large), len(entries)})
         self._operations = 2 * entries * (1 + np.diff(program.clusters.in_ptr))  # [v] of the downward pass
-        self._crew = Crew(crew_size(threads, int(entries.max(initial=0)) // _SHARED + 1))
+        self._crew = Crew(crew_size(threads, program.largest // _SHARED + 1))
         more = [program.workspace(marginals=False) for _ in range(self._crew.size - 1)]
         more = [own._replace(scratch=work.scratch, scratch_start=work.scratch_start) for own in more]
         self._works: list[tuple[Any, ...]] = [tuple(own) for own in (work, *more)]
 
     def until(self, stop: int, tables: ClusterTables) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the records of clusters and tables for a pass upwards that ends before cluster `stop`."""
+        if not self.large:
+            return tuple(self.program.clusters), tuple(tables)
         clusters, size = self.program.clusters, tables.size[: self.program.num_groups + stop]
         return tuple(clusters._replace(dim=clusters.dim[:stop])), tuple(tables._replace(size=size))
 
@@ -127,6 +134,8 @@ class SharedClusters:
 
     def work_above(self, n: int, block: int) -> int:
         """Return the operations of a downward pass from a block of cluster n to the end of the last small cluster."""
+        if not self.large:
+            return _NO_LIMIT
         below = max((m for m in self.large if m < n), default=-1)
         done = 2 * block * self._each(n, self._shape(n)[0]) if block else 0
         return int(self._operations[below + 1 : n + 1].sum()) - done

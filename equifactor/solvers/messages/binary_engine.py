@@ -6,12 +6,11 @@ the constant `log f(0)` to ln Z and to every score. Only the pair factors send m
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equifactor.base.cores import Crew, num_free_threads
+from equifactor.base.cores import Crew, Meeting, num_free_threads
 from equifactor.graph.layout import LINEAR_RANGE
 from equifactor.kernels.jit import plain
 from equifactor.kernels.pointers import by_number, ptr_of
@@ -173,7 +172,7 @@ class _PairCrew:
         """Update all messages `count` times; `total` [V] is scratch, and `change` [G] is raised if `check` is set."""
         pairs = plain(self.pairs)
         changes = np.zeros((self.crew.size, len(change)))
-        together = threading.Barrier(self.crew.size)
+        together = Meeting(self.crew.size)
 
         def run(thread: int) -> None:
             own, variables = self.factors[thread : thread + 2], self.variables[thread : thread + 2]
