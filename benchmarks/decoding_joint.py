@@ -30,7 +30,7 @@ from equifactor.decoding.iteration_spread import spread_of_shots
 from equifactor.show.text_tables import aligned
 
 CIRCUITS = ("surface7_X_r7_p0.002", "color7_X_r7_p0.002", "bb72_X_r6_p0.002", "bb144_X_r12_p0.002")
-METHODS = ("relay(link=false)", "relay", "pooled")
+METHODS = ("relay", "pooled", "search(schedule=serial)")
 RIVALS = ("tesseract", "relay-bp", "bp-osd", "pymatching")
 TITLES = ["circuit", "decoder", "shots", "rate", "1 % aside", "ms", "p99 ms", "failures", "published", "its ms"]
 

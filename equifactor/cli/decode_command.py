@@ -46,7 +46,8 @@ def decode(
             metavar="SPEC",
             autocompletion=decoding_methods,
             help='A method such as min-sum, bp-osd or "relay(solutions=3)"; `equifactor solvers relay` lists its '
-            "settings. The default is pooled, or sum-product for words.",
+            "settings. The default is pooled, search for circuits of bicycle or colour codes, and sum-product for "
+            "words.",
         ),
     ] = None,
     output: Annotated[

@@ -22,7 +22,7 @@ from equifactor.decoding.error_sampling import LogicalErrorRate, ShotSampler
 from equifactor.decoding.error_search import SearchEngine
 from equifactor.decoding.lane_crew import FEWEST_SHOTS, LaneCrew
 from equifactor.decoding.lane_engine import LaneEngine
-from equifactor.decoding.linked_parts import linked
+from equifactor.decoding.linked_parts import is_hard, linked
 from equifactor.decoding.methods import (
     ClassDecoding,
     DecodingMethod,
@@ -78,7 +78,8 @@ class Decoder:
         observables: [L, E] matrix of zeros and ones, or None if only corrections are of interest.
         method: `relay`, `pooled`, `search`, `class`, `learned-memory`, `memory`, `min-sum`, `sum-product`,
             `bp-osd` or `optimal`, alone or with settings, as in `relay(solutions=3)`. The default is
-            `pooled`, or `relay` on a GPU.
+            `search(schedule=serial)` for circuits of codes that matching cannot decode, otherwise `pooled`, and
+            `relay` on a GPU.
         basis: `X` or `Z` decodes a circuit from the detectors of that basis alone. `decoder.model.kept_detectors`
             are their numbers. Shots may hold all detectors of the circuit, or only these in ascending order.
         device: `cpu`, or `cuda` for an NVIDIA GPU.
@@ -131,6 +132,8 @@ class Decoder:
         else:
             self.model = ErrorModel.of_matrices(checks, priors, observables)
         self.problem = DecodingProblem.of(self.model, unseen=isinstance(self.method, ClassDecoding))
+        if method is None:
+            self.method = decoding_method(default_method(device, self.problem), settings)
         if self.method.link:
             self.problem = linked(self.problem)
         _check_osd(self.method, self.problem)
@@ -259,9 +262,11 @@ class Decoder:
         return LogicalErrorRate(counted, int(wrong.sum()), result, wrong | result.undecided, int(missed.sum()))
 
 
-def default_method(device: str) -> str:
+def default_method(device: str, problem: DecodingProblem | None = None) -> str:
     """Return the method of a decoder if none is named."""
-    return "pooled" if str(device) == "cpu" else "relay"
+    if str(device) != "cpu":
+        return "relay"
+    return "search(schedule=serial)" if problem is not None and is_hard(problem) else "pooled"
 
 
 def answered(

@@ -67,6 +67,7 @@ class Strategy(NamedTuple):
     seed: int
     pools: bool
     patience: int
+    least: int
     budget: int
     penalty: float
 
@@ -265,9 +266,12 @@ def _next_leg(checks, strategy, state, progress, lane, has_met):
     counter[SOLUTIONS, lane] += has_met
     enough = 1 if strategy.trust_first and counter[LEG, lane] == 0 else strategy.solutions
     is_spent = counter[LEG, lane] >= strategy.legs or counter[TOTAL, lane] >= strategy.budget
-    if is_spent or counter[SOLUTIONS, lane] >= enough or counter[STALE, lane] > strategy.patience:
+    is_stale = counter[STALE, lane] > strategy.patience and counter[SOLUTIONS, lane] >= strategy.least
+    if is_spent or counter[SOLUTIONS, lane] >= enough or is_stale:
         return False
     counter[LEG, lane] += 1
+    # A penalty makes solutions rarer. Where they are rare already, every leg searches for the lightest errors.
+    is_penalised = counter[LEG, lane] & 1 and 2 * counter[SOLUTIONS, lane] > counter[LEG, lane]
     counter[ITERATION, lane] = 0
     before, after = state.posterior[progress[SIDE]], state.posterior[1 - progress[SIDE]]
     is_learned = len(state.weights) > 0
@@ -283,7 +287,7 @@ def _next_leg(checks, strategy, state, progress, lane, has_met):
         uniform = _uniform(key + np.uint64(v))
         channel, posterior, last = get(ratio, n), get(before, n), get(after, n)
         if strategy.pools:
-            if counter[LEG, lane] & 1 and counter[SOLUTIONS, lane] > 0 and get(state.best, v) & bit:
+            if is_penalised and get(state.best, v) & bit:
                 channel *= np.float32(1.0 + strategy.penalty)
             put(state.channel, n, channel)
         if is_learned:

@@ -10,6 +10,7 @@ basis, and the links join the sides. The idea is that of GARI [Maan25].
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from equifactor.decoding.problem import DecodingProblem, transposed
 from equifactor.kernels.pointers import ptr_of
 
 _LARGEST = 12  # Errors with more detectors are not divided to find the sides: they have too many subsets.
+_DENSE = 16.0  # Checks with more errors than this on average are those of a circuit. Chosen by hand.
 _FEWER = 0.9  # Parts are used if they leave at most this share of the edges. Chosen by hand.
 
 
@@ -26,8 +28,7 @@ def linked(problem: DecodingProblem) -> DecodingProblem:
 
     Bits are the bits of the problem and then the parts; checks are the links and then the checks of the problem.
     """
-    ptr, checks = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
-    columns = [tuple(checks[a:b].tolist()) for a, b in itertools.pairwise(ptr.tolist())]
+    columns = columns_of(problem)
     side = sides_of(columns, problem.num_checks)
     if len(set(side)) < 2:
         return problem
@@ -66,6 +67,24 @@ def linked(problem: DecodingProblem) -> DecodingProblem:
         check_ptr=ptr_of(np.bincount(rows, minlength=count + problem.num_checks)),
         bit_of_edge=np.asarray(bits, np.int64)[order],
     )  # fmt: skip
+
+
+def columns_of(problem: DecodingProblem) -> list[tuple[int, ...]]:
+    """Return the checks of every bit."""
+    ptr, checks = transposed(problem.check_ptr, problem.bit_of_edge, problem.num_bits)
+    return [tuple(checks[a:b].tolist()) for a, b in itertools.pairwise(ptr.tolist())]
+
+
+def is_hard(problem: DecodingProblem) -> bool:
+    """Return whether belief propagation often fails: for circuits of bicycle or colour codes, not of surface codes.
+
+    Checks have many errors, and some error flips three or more checks of one side.
+    """
+    if len(problem.bit_of_edge) <= _DENSE * problem.num_checks:
+        return False
+    columns = columns_of(problem)
+    side = sides_of(columns, problem.num_checks)
+    return any(Counter(side[check] for check in column).most_common(1)[0][1] > 2 for column in columns)
 
 
 def sides_of(columns: list[tuple[int, ...]], num_checks: int) -> list[int]:

@@ -61,9 +61,9 @@ class DecodingMethod:
             if a > b:
                 raise OptionError(f"{self.name}: {low} is {a} and {high} is {b}. {low} must be at most {high}.")
 
-    def limits_of_shots(self) -> tuple[int, int]:
-        """Return the largest number of legs without progress, and of iterations of a shot."""
-        return _NEVER, _NEVER
+    def limits_of_shots(self) -> tuple[int, int, int]:
+        """Return the largest number of legs without progress, the solutions before it counts, and most iterations."""
+        return _NEVER, 0, _NEVER
 
     def weights_of_networks(self) -> NDArray[np.float32]:
         """Return the weights [P, H+1, F+2] of networks that choose memories; P is 0 if memories are drawn at random."""
@@ -119,17 +119,21 @@ class PooledDecoding(RelayDecoding):
     name = "pooled"
     solutions: int = option(40, "largest number of legs that meet the syndrome, whose errors are put together", low=1)
     patience: int = option(12, "legs in a row that may bring no lighter errors before the shot is done", low=1)
+    least: int = option(10, "legs that must meet the syndrome before `patience` ends a shot", low=1)
     penalty: float = option(
-        0.6, "share by which the weights of the errors found grow in every second leg, to find others", low=0.0
+        0.6,
+        "share by which the weights of the errors found grow in every second leg, to find others, if at least half of "
+        "the legs so far have met the syndrome",
+        low=0.0,
     )
     part_memory: float = option(0.0, "memory of a part in the first leg", low=-1, below=1)
     part_low: float = option(-0.1, "smallest memory of a part in a further leg", low=-1, below=1)
     part_high: float = option(0.4, "largest memory of a part in a further leg", low=-1, below=1)
     budget: int = option(100_000, "largest number of iterations of a shot, over all legs", low=1)
 
-    def limits_of_shots(self) -> tuple[int, int]:
-        """Return the largest number of legs without progress, and of iterations of a shot."""
-        return self.patience, self.budget
+    def limits_of_shots(self) -> tuple[int, int, int]:
+        """Return the largest number of legs without progress, the solutions before it counts, and most iterations."""
+        return self.patience, self.least, self.budget
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -169,7 +169,7 @@ class ShotLanes:
             np.append(one[code.bits], one.dtype.type(0.0))[:, None] for one in memory_ranges(code.problem, method)
         ]
         self.penalty = method.penalty if isinstance(method, PooledDecoding) else 0.0
-        self.patience, self.budget = method.limits_of_shots()
+        self.patience, self.least, self.budget = method.limits_of_shots()
 
     def run(self, clock: Clock) -> Iterator[int]:
         """Decode all shots, and yield the number of finished shots after every sweep."""
@@ -254,7 +254,8 @@ class ShotLanes:
         self.solutions[over] += met
         enough = np.where(m.trust_first & (self.leg[over] == 0), 1, m.solutions)
         done = (self.solutions[over] >= enough) | (self.leg[over] >= m.legs)
-        done |= (self.total[over] >= self.budget) | (self.stale[over] > self.patience)
+        stale = (self.stale[over] > self.patience) & (self.solutions[over] >= self.least)
+        done |= (self.total[over] >= self.budget) | stale
         self._next_leg(over[~done], met[~done])
         over = over[done]
         if len(over):
@@ -290,7 +291,7 @@ class ShotLanes:
         gamma = (self.ranges[1] + (self.ranges[2] - self.ranges[1]) * uniform).astype(np.float32)
         self.memory[:, lanes] = gamma
         if self.penalty:
-            found = self.best[:, lanes] & (self.solutions[lanes] > 0) & (self.leg[lanes] % 2 == 1)
+            found = self.best[:, lanes] & (2 * self.solutions[lanes] > self.leg[lanes]) & (self.leg[lanes] % 2 == 1)
             more = self.ratio[:, lanes] * np.float32(1.0 + self.penalty)
             self.channel[:, lanes] = np.where(found, more, self.ratio[:, lanes])
         self.prior[:, lanes] = _mixed(gamma, self.before[:, lanes], self.channel[:, lanes])

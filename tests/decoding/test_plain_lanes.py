@@ -19,7 +19,7 @@ CLAIMED = (
     "relay", "min-sum", "memory", "min-sum(scale=0)", "min-sum(scale=0.7, legs=3)", "memory(memory=-0.3, iterations=1)",
     "relay(legs=7, restart=false, solutions=3)", "relay(legs=30, trust_first=true, seed=4, low=-1, high=0.9)",
     "relay(legs=20, leg_iterations=3, iterations=2)", "pooled", "pooled(legs=40, patience=2, solutions=9, high=0.9)",
-    "pooled(budget=70, patience=1)",
+    "pooled(budget=70, patience=1, least=3)",
 )  # fmt: skip
 
 

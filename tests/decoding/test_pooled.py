@@ -152,6 +152,25 @@ def test_the_same_solutions_put_together_are_never_heavier() -> None:
     assert pooled.weight.sum() < 0.998 * relay.weight.sum()
 
 
+def test_hard_shots_go_on_until_several_legs_have_met_the_syndrome() -> None:
+    model = bicycle_code("bb144", 0.07)
+    shots = ShotSampler(model, 5).sample(0, 60)[0]
+    settings = "patience=1, penalty=0, legs=60"
+    short, full = (Decoder(model, f"pooled({settings}, least={n})").decode(shots) for n in (1, 10))
+    assert short.converged.tolist() == full.converged.tolist()
+    assert (full.weight <= short.weight + 1e-3).all()
+    assert full.weight.sum() < short.weight.sum() - 1.0
+
+
+def test_the_default_is_a_search_where_belief_propagation_often_fails() -> None:
+    H = np.array([[n in own for own in itertools.combinations(range(9), 3)] for n in range(9)], int)
+    dense = ErrorModel.of_matrices(H, 0.01, [H[0] & H[1]])
+    assert str(Decoder(dense).method) == "search(schedule=serial)"
+    assert str(Decoder(dense, schedule="parallel").method) == "search"
+    for model in (depolarized(3, 0.05), bicycle_code("bb72", 0.05)):
+        assert str(Decoder(model).method) == "pooled"
+
+
 def test_shots_that_are_not_explained_have_gap_0() -> None:
     result = Decoder([[1, 0, 0], [0, 0, 0]], 0.1, [[1, 0, 1]], method="pooled").decode([[1, 0], [0, 1]])
     assert result.gap is not None
