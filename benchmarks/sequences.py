@@ -43,6 +43,8 @@ def hmm(slices: int, states: int, symbols: int) -> None:
     report("equifactor filter", lambda: network.filter({"x": x})["z"])
     smooth = report("equifactor smooth", lambda: network.smooth({"x": x})["z"])
     path = report("equifactor decode", lambda: network.decode({"x": x}))
+    few = x[: slices // 5]
+    fitted = report(f"equifactor fit, 3 rounds, {len(few)} slices", lambda: network.fit({"x": few}, iterations=3))
     if find_spec("hmmlearn") is None:
         return
     for way in ("scaling", "log"):
@@ -51,7 +53,19 @@ def hmm(slices: int, states: int, symbols: int) -> None:
         other = report(f"hmmlearn score, {way}", partial(model.score, x[:, None]))
         p = report(f"hmmlearn predict_proba, {way}", partial(model.predict_proba, x[:, None]))
         best, _ = report(f"hmmlearn decode, {way}", partial(model.decode, x[:, None]))
-        print(f"differences: {abs(other - score):.1e}, {abs(p - smooth).max():.1e}, {abs(best - path.log_score):.1e}")
+        fit = importlib.import_module("hmmlearn.hmm").CategoricalHMM(
+            states, implementation=way, n_iter=3, tol=-np.inf, init_params=""
+        )
+
+        def learn(fit: Any = fit, model: Any = model) -> None:
+            for name in ("startprob_", "transmat_", "emissionprob_"):
+                setattr(fit, name, getattr(model, name).copy())
+            fit.fit(few[:, None])
+
+        report(f"hmmlearn fit, {way}", learn)
+        d = abs(fit.transmat_ - fitted.network.transition.cpt("z").values).max()
+        worst = abs(other - score), abs(p - smooth).max(), abs(best - path.log_score), d
+        print("differences: " + ", ".join(f"{x:.1e}" for x in worst))
 
 
 def chains(number: int, slices: int) -> None:

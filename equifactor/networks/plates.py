@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     Plates = Mapping[str, int | Sequence[str]]
 
 _MOST = 2**24  # The largest number of variables that a table may stand for. Chosen by hand.
-_INDEXED = re.compile(r"(.+)\[([^\[\]]+)\]")  # such as `grade[student, course]`
+# Such as `grade[student, course]`, or `grade[student][t-1]` in a network in time.
+_INDEXED = re.compile(r"(.+?)\[((?!t(?:-1)?\])[^\[\]]+)\](\[t(?:-1)?\])?")
 
 
 def repeated(
@@ -97,5 +98,7 @@ def _combinations(plates: Sequence[str], members: Mapping[str, list[str]]) -> It
 
 def _named(name: str, members: Mapping[str, Any], member: Mapping[str, str]) -> str:
     """Return the name with members in place of the plates, such as `grade[anna,math]`."""
-    plates = _plates_of(name, members)
-    return f"{name[: name.rindex('[')]}[{','.join(member[p] for p in plates)}]" if plates else name
+    match = _INDEXED.fullmatch(name)
+    if match is None:
+        return name
+    return f"{match[1]}[{','.join(member[p] for p in _plates_of(name, members))}]{match[3] or ''}"

@@ -142,6 +142,11 @@ class _Counts:
         for i, name in enumerate(network.names):
             if name in network.shared:
                 first[i] = then[i] = first[i] + then[i]
+        for counts, groups in zip((first, then), network.tied, strict=True):
+            for group in groups:
+                total = np.sum([counts[i] for i in group], axis=0)
+                for i in group:
+                    counts[i] = total
         new: list[list[FloatArray]] = []
         for counts, families in zip((first, then), (self.model.first, self.model.then), strict=True):
             new.append([])

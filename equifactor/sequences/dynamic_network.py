@@ -13,6 +13,7 @@ from equifactor.base.status import Status
 from equifactor.graph.reading.inputs import listed
 from equifactor.networks.bayesian_network import BayesianNetwork
 from equifactor.networks.forward_samples import drawn
+from equifactor.networks.plates import repeated
 from equifactor.networks.stated_tables import parents_and_table
 from equifactor.sequences.best_sequences import best_sequences
 from equifactor.sequences.chain_sums import slice_sums
@@ -25,6 +26,7 @@ from equifactor.sequences.unrolled_answers import decoded, filtered, log_z_of, s
 
 if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray, IntArray
+    from equifactor.networks.plates import Plates
     from equifactor.networks.stated_tables import States, Tables
     from equifactor.sequences.dynamic_fit import FittedSequences
 
@@ -41,6 +43,7 @@ class DynamicNetwork:
         then: the tables of all later slices, for the variables whose tables differ from those of the first slice. A
             parent written `rain[t-1]` is the variable of the slice before; `rain[t]` is the same as `rain`.
         states: the states of variables whose tables do not name them, or the order of their states.
+        plates: the members of groups, or their numbers, for tables of repeated variables, as in `BayesianNetwork`.
 
     Examples:
         >>> from equifactor import DynamicNetwork
@@ -58,8 +61,9 @@ class DynamicNetwork:
         ['yes', 'yes', 'yes', 'no']
     """
 
-    def __init__(self, first: Any, then: Tables, states: States | None = None) -> None:
-        self.first = first if isinstance(first, BayesianNetwork) else BayesianNetwork(first, states)
+    def __init__(self, first: Any, then: Tables, states: States | None = None, *, plates: Plates | None = None) -> None:
+        is_made = isinstance(first, BayesianNetwork) and plates is None
+        self.first = first if is_made else BayesianNetwork(first, states, plates=plates)
         if self.first.variable_names is None:
             raise ModelError("A DynamicNetwork needs variables with names.")
         if not isinstance(then, Mapping):
@@ -67,9 +71,13 @@ class DynamicNetwork:
         self.names: tuple[str, ...] = self.first.variable_names
         self.states = {n: tuple(self.first.structure.states_of(i)) for i, n in enumerate(self.names)}
         then = dict(_of_slice(name, stated) for name, stated in then.items())
+        then, _, tied = (then, None, ()) if plates is None else repeated(then, None, plates)
         self.transition = self._two_slices(then)
         self.shared = tuple(n for n in self.names if n not in then)  # variables with one table for all slices
         self._families = self._read_families()
+        groups = [tuple(self.names.index([*then][k]) for k in own) for own in tied]
+        both = [own for own in self.first.tied if self.names[own[0]] in self.shared]
+        self.tied = [*self.first.tied], [*groups, *both]  # variables with one table, in the first slice and later
 
     def _two_slices(self, then: Tables) -> BayesianNetwork:
         """Return the network of a slice and of the variables of the slice before on which it depends."""
@@ -143,7 +151,9 @@ class DynamicNetwork:
                 }
             )
         later = {n: t for n, t in new[1].items() if n in self.names and n not in self.shared}
-        return DynamicNetwork(new[0], later, {n: self._stated(n) for n in self.names})
+        network = DynamicNetwork(new[0], later, {n: self._stated(n) for n in self.names})
+        network.tied = self.tied
+        return network
 
     # ---- questions --------------------------------------------------------------------------------------
 

@@ -312,6 +312,27 @@ def test_a_large_slice_goes_to_a_solver(monkeypatch: pytest.MonkeyPatch) -> None
         np.testing.assert_allclose(rows, fitted.network.transition.cpt(name).values, atol=1e-9)
 
 
+def test_the_members_of_a_plate_share_their_tables_in_time() -> None:
+    stays = {"up": {"up": 0.9, "down": 0.1}, "down": {"up": 0.4, "down": 0.6}}
+    network = ef.DynamicNetwork(
+        {"on[pump]": {"up": 0.8, "down": 0.2}, "load[pump]": ("on[pump]", [[0.3, 0.7], [0.9, 0.1]])},
+        {"on[pump]": ("on[pump][t-1]", stays)},
+        {"load[pump]": 2},
+        plates={"pump": ["a", "b"]},
+    )
+    assert network.transition.parents("on[b]") == ("on[b][t-1]",)
+    apart = ef.DynamicNetwork(network.first.graph, {f"on[{k}]": (f"on[{k}][t-1]", stays) for k in "ab"})
+    seen = {"load[a]": [0, 1, 1], "on[b]": ["down", None, "up"]}
+    np.testing.assert_allclose(network.smooth(seen)["on[a]"], apart.smooth(seen)["on[a]"])
+    data = [{"on[a]": [0, 0, 1, 1], "on[b]": [0, 1, 0, 0], "load[a]": [0] * 4, "load[b]": [0, 1, 1, 1]}]
+    for fitted in (network.fit(data).network, network.fit(data, solver="exact").network):
+        for k in "ab":
+            rows = fitted.transition.cpt(f"on[{k}]").values
+            np.testing.assert_allclose(rows, [[2 / 4, 2 / 4], [1 / 2, 1 / 2]])
+            assert fitted.first.cpt(f"load[{k}]").values[0, 0] == pytest.approx(3 / 5)
+        assert fitted.first.cpt("on[a]").values[0] == 1.0
+
+
 def test_a_solver_without_ln_z_smooths() -> None:
     found = WEATHER.smooth({"umbrella": ["yes", "no"]}, solver="gibbs(chains=2, burn_in=5, samples=20)")
     assert len(found["rain"]) == 2
