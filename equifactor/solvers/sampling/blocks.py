@@ -68,7 +68,7 @@ class BlockSampling(GraphSolver):
     temperatures: int = option(1, "temperatures of each chain, 1 for no tempering", low=1)
     hottest: float = option(0.3, "power of the scores at the highest temperature", low=0.0, high=1.0)
     tolerance: float = option(5e-4, "stop when no marginal has a larger standard error", low=0.0)
-    enumerate: bool = option(True, "sum over the cutset, which is exact, if the time allows")
+    enumerate: bool = option(True, "sum over the cutset, which is exact, if the time allows; not with sweeps")
 
     def run_one(self, graph: FactorGraph, task: Task, context: SolveContext) -> Estimate:
         """Sum over a cutset if that fits the time, which is exact; otherwise run chains until the time is up."""
@@ -77,7 +77,7 @@ class BlockSampling(GraphSolver):
             return impossible()
         time = min(context.clock.left, self.seconds if context.clock.time_limit is None else math.inf)
         budget = Budget(context.clock)
-        tries = self.enumerate and budget.ends_in_time(order_seconds(reduced.graph.structure))
+        tries = self.enumerate and self.sweeps is None and budget.ends_in_time(order_seconds(reduced.graph.structure))
         if tries or not reduced.graph.num_vars:
             cut = best_cutset(reduced.graph, self.memory_limit, task, context.seed, time)
             if budget.time_for(seconds_of(cut, task)) < ACCEPTED_OVERRUN * time:

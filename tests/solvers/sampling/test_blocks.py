@@ -297,3 +297,10 @@ def test_findings_do_not_depend_on_how_many_quantities_are_diagnosed_at_a_time(m
         for one, two in zip(whole, sums.findings(), strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-12)
         monkeypatch.undo()
+
+
+def test_with_sweeps_nothing_depends_on_the_time() -> None:
+    spec = "blocks(memory_limit=5e-7, sweeps=20)"
+    got, want = (solve(GRAPHS["grid"], "MAR", spec, seed=3, enumerate=flag) for flag in (True, False))
+    assert got.status is not Status.EXACT
+    np.testing.assert_array_equal(got.marginals.values, want.marginals.values)
