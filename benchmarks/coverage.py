@@ -189,8 +189,9 @@ class Cell:
         self.wrong += far and got.status is ef.Status.CONVERGED
         if with_log_z and hasattr(got, "log_z"):
             bounded = got.lower_bound is not None and got.upper_bound is not None
-            self.bare += got.log_z_error is None and not bounded
-            if got.log_z_error is not None:
+            known = got.log_z_error is not None and got.log_z_error < np.inf
+            self.bare += not (known or bounded)
+            if known:
                 self.log_z.append((abs(got.log_z - want.log_z), got.log_z_error))
 
     def merge(self, other: Cell) -> None:

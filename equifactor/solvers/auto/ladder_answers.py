@@ -49,12 +49,15 @@ _MIXED = 1.01  # The usual limit of R-hat for chains that have mixed.
 # The Bethe ln Z errs by this many times what its marginals suggest: 2.4 times on Potts models of 20 variables, and less
 # than half elsewhere (`benchmarks.coverage`).
 _BETHE = 2.5
+# The factor on the error of ln Z of blocks, of which there is time for few draws. With 1, two standard errors cover 93 %
+# of 284 graphs with zeros (`benchmarks.coverage`).
+_FEW_DRAWS = 1.15
 # The error of ln Z of BP without a fixed point, over the product of the error of its marginals and `log_range`. By
 # `benchmarks.coverage`, tuning seeds.
 _UNSETTLED = 0.15
 # The error of marginals above which ln Z of the same method is not known: with all pairs of spins BP then errs by up to
-# 70. By `benchmarks.coverage`, tuning seeds.
-_FAR_OFF = 0.1
+# 70, and on Potts models by up to 6. By `benchmarks.coverage`, tuning seeds.
+_FAR_OFF = 0.075
 # Above this many times its squared standard errors, a squared distance contradicts a sampler. By `benchmarks.coverage`.
 _CONTRADICTED = 4.0
 STUCK = 1.2  # R-hat of single-variable sampling above which its errors and those of other answers are not independent.
@@ -283,7 +286,8 @@ def _log_z(answers: Sequence[LadderAnswer]) -> tuple[dict[str, Any], LadderAnswe
 def _pooled(samplers: Sequence[LadderAnswer]) -> tuple[float, float]:
     """Return ln Z from independent answers with errors, and its squared error."""
     values = np.array([[_number(a.estimate.log_z)] for a in samplers])
-    errors = np.array([[_number(a.estimate.log_z_error)] for a in samplers])
+    factors = [_FEW_DRAWS if a.solver.name == "blocks" else 1.0 for a in samplers]
+    errors = np.array([[f * _number(a.estimate.log_z_error)] for f, a in zip(factors, samplers, strict=True)])
     weight, beyond = _weights(values, errors)
     return float(weight @ values[:, 0]), beyond * float(weight**2 @ errors[:, 0] ** 2)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from equifactor.base.budget import CALL_SECONDS
 from equifactor.base.clock import Clock
 from equifactor.base.status import Status, Task
 from equifactor.graph import compile
@@ -25,7 +26,9 @@ _SEARCH_SHARE = 0.6
 _DUAL_SHARE = 0.8
 _BP_ITERATIONS = 200  # Iterations of max-product at most. Halved or doubled: gap within 100 %.
 _BP_PART = 20  # Iterations of max-product between two looks at its answer. Halved or doubled: gap within 100 %.
-_BP_CALL = 5  # Iterations between two checks of the clock: 20 take up to 5 ms on models of object detection.
+# Iterations between two checks of the clock at most: 20 take up to 5 ms on models of object detection.
+_BP_CALL = 5
+_BP_STATE = 3e-7  # Seconds of an iteration of max-product for an edge state: 20,000 effects of noisy-or causes.
 
 
 class MaxProduct:
@@ -46,11 +49,13 @@ class MaxProduct:
 
     def step(self) -> None:
         """Run the iterations of one part, or those that the time allows."""
-        for _ in range(_BP_PART // _BP_CALL):
-            self.iterations += _BP_CALL
-            self._change = float(self._engine.sweep(_BP_CALL).max(initial=0.0))
-            if self._clock.stopped:
-                break
+        most = min(_BP_CALL, max(1, int(CALL_SECONDS / (_BP_STATE * max(1, self.flat.num_edge_states)))))
+        left = _BP_PART
+        while left and not self._clock.stopped:
+            count = min(most, left)
+            self._change = float(self._engine.sweep(count).max(initial=0.0))
+            self.iterations += count
+            left -= count
 
     def decoded(self) -> tuple[list[IntArray], FloatArray]:
         """Return two decodings [V] of the messages, or one after the deadline, and an upper bound [1]."""

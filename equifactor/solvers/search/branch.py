@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,11 +124,16 @@ def prove(
     best = _first_assignment(shrunk.graph, branching, sweeps, context)
     if best is None:
         return zero_by_exclusion(graph)
+    if context.clock.stopped:  # To begin a search takes as long as several sweeps.
+        return _estimate(shrunk, best, branching.swept_bound if branching.sweeps else np.inf, 0, context)
     search = branching.begin(best, shrunk.graph.log_score(best))
     while not search.finished and not context.clock.stopped:
         branching.work(CALL_SECONDS)
         context.report(search.nodes, None, f"gap {search.bound - search.score:.3g}")
-    return _estimate(shrunk, search, context)
+    found = _estimate(shrunk, search.best, search.bound, search.nodes, context)
+    if not search.finished:
+        return found
+    return zero_by_exclusion(graph) if found.lower_bound == -np.inf else replace(found, status=Status.OPTIMAL)
 
 
 def _branching(graph: FactorGraph, gap: float, clock: Clock) -> Branching:
@@ -157,16 +162,14 @@ def _first_assignment(graph: FactorGraph, branching: Branching, sweeps: int, con
     return local.best
 
 
-def _estimate(shrunk: ShrunkGraph, search: BranchAndBound, context: SolveContext) -> Estimate:
-    assignment = shrunk.assignment(search.best)
+def _estimate(shrunk: ShrunkGraph, best: IntArray, bound: float, nodes: int, context: SolveContext) -> Estimate:
+    assignment = shrunk.assignment(best)
     score = shrunk.original.log_score(assignment)
-    if search.finished and np.isneginf(score):
-        return zero_by_exclusion(shrunk.original)
     return Estimate(
-        status=Status.OPTIMAL if search.finished else context.clock.status or Status.TIME_LIMIT,
+        status=context.clock.status or Status.TIME_LIMIT,
         assignment=assignment,
         lower_bound=score,
-        upper_bound=max(score, search.bound),
-        iterations=search.nodes,
-        stats={"nodes": search.nodes, "variables": shrunk.graph.num_vars, "gap": max(0.0, search.bound - score)},
+        upper_bound=max(score, bound) if bound < np.inf else None,
+        iterations=nodes,
+        stats={"nodes": nodes, "variables": shrunk.graph.num_vars, "gap": max(0.0, bound - score)},
     )

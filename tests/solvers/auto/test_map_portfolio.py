@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import equifactor as ef
 from equifactor import FactorGraph, Status
 from equifactor.base.clock import Clock
 from equifactor.generators import ising_grid
+from equifactor.graph import compile
+from equifactor.solvers.auto import native_search
 from equifactor.solvers.auto.map_portfolio import MapPortfolio
 from equifactor.solvers.elimination.shrink import shrink
 from equifactor.solving.solver import SolveContext
@@ -85,3 +88,16 @@ def test_messages_end_and_the_best_assignment_is_proven() -> None:
     assert estimate.assignment is not None
     best = ef.solve(graph, "MAP", "brute").log_score
     np.testing.assert_allclose(graph.log_score(estimate.assignment), best)
+
+
+def test_a_part_of_max_product_ends_with_the_clock(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_search, "_BP_STATE", 1.0)  # as on a graph of very many edges
+    messages = native_search.MaxProduct(compile(ising_grid(2, 2, seed=0)), SolveContext(clock=Clock(3.5)))
+
+    def sweep(count: int) -> np.ndarray:
+        driven_time.advance(1.0 * count)
+        return np.ones(1)
+
+    monkeypatch.setattr(messages._engine, "sweep", sweep)
+    messages.step()
+    assert messages.iterations == 4

@@ -214,6 +214,17 @@ def test_nothing_is_built_after_the_deadline(driven_time, monkeypatch: pytest.Mo
     assert found.assignment is None
 
 
+def test_no_search_begins_after_the_deadline(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its start goes over all tables; the assignment and the bound of the sweeps so far are an answer."""
+    driven_time.tick = 0.05
+    monkeypatch.setattr(solver.Branching, "begin", None)
+    graph = dense_pairs(12, 0)
+    found = prove(graph, SolveContext(clock=Clock(1.0)))
+    assert found.status is Status.TIME_LIMIT
+    assert found.lower_bound == pytest.approx(graph.log_score(found.assignment))
+    assert found.lower_bound <= solve(graph, "MAP", "brute").log_score <= found.upper_bound < np.inf
+
+
 def test_cheap_variables_are_not_eliminated_without_time(driven_time, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = ising_grid(6, 6, seed=0)
     monkeypatch.setattr(solver, "shrink", None)
