@@ -152,8 +152,12 @@ def log_z_error_of(errors: FloatArray, ptr: IntArray) -> float:
     variables = len(ptr) - 1
     if variables == 0:
         return 0.0
-    each = 0.5 * np.add.reduceat(np.abs(errors), ptr[:-1])
-    return float(np.sqrt(np.mean(each**2))) * max(math.sqrt(_AT_RANDOM * variables), _SAME_SIGN * variables)
+    return variation_of(errors, ptr) * max(math.sqrt(_AT_RANDOM * variables), _SAME_SIGN * variables)
+
+
+def variation_of(errors: FloatArray, ptr: IntArray) -> float:
+    """Return the root mean square over variables of their errors in total variation, from errors [X] of marginals."""
+    return float(np.sqrt(np.mean((0.5 * np.add.reduceat(np.abs(errors), ptr[:-1])) ** 2)))
 
 
 def _sampler(graph: FactorGraph, seconds: float, memory: float) -> GraphSolver | None:
