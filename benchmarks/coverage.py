@@ -189,10 +189,10 @@ class Cell:
         self.wrong += far and got.status is ef.Status.CONVERGED
         if with_log_z and hasattr(got, "log_z"):
             bounded = got.lower_bound is not None and got.upper_bound is not None
-            known = got.log_z_error is not None and got.log_z_error < np.inf
-            self.bare += not (known or bounded)
-            if known:
-                self.log_z.append((abs(got.log_z - want.log_z), got.log_z_error))
+            stated = np.inf if got.log_z_error is None else got.log_z_error
+            self.bare += stated == np.inf and not bounded
+            if stated < np.inf:
+                self.log_z.append((abs(got.log_z - want.log_z), stated))
 
     def merge(self, other: Cell) -> None:
         """Add the runs of another part: counts are added, lists are joined."""

@@ -33,6 +33,7 @@ _GAIN = 1e-4  # Nats; a field that gains less in a sweep has settled. Halved or 
 _SEARCH_START = 6e-7
 # Reference seconds for an edge, to start `meanfield` and sweep once: a chain of 10^6 variables.
 _FIRST_FIELD = 5e-7
+_FIRST_ENTRY = 4e-8  # Reference seconds for a table entry, in the same: 11 million entries.
 _SIZE_SHARE = 0.25  # The share of the time left that a new size may take. Halved or doubled: gap within 20 %.
 # Searches after which a model without a possible assignment is abandoned. Halved or doubled: gap within 15 %.
 _MOST_SEARCHES = 10
@@ -148,8 +149,8 @@ class LowerSide:
 
         If there is no time for it, the bound is the score of the best state of each variable by its unary tables.
         """
-        clock = self._budget.clock
-        if not self._budget.ends_in_time(_FIRST_FIELD * self._graph.structure.num_edges):
+        clock, s = self._budget.clock, self._graph.structure
+        if not self._budget.ends_in_time(_FIRST_FIELD * s.num_edges + _FIRST_ENTRY * s.num_entries):
             return self._offer(self._unary_assignment())
         context = SolveContext(clock=clock.part(START_SHARE), seed=self._seed)
         found = (
@@ -158,7 +159,6 @@ class LowerSide:
             else MeanField().run_flat(self.flat, context)
         )
         if found.lower_bound is not None and found.marginals is not None:
-            s = self._graph.structure
             sizes = np.abs(np.where(np.isneginf(self._graph.log_phi), 0.0, self._graph.log_phi))
             largest = np.maximum.reduceat(sizes, s.table_ptr[:-1]).sum() + np.log(s.card).sum()
             sure = found.lower_bound - 2.0**-52 * (s.num_entries + 8.0 * float(s.card.sum())) * float(largest + 1.0)

@@ -274,6 +274,14 @@ def test_trees_of_dense_graphs_are_not_begun_if_they_would_be_late() -> None:
         assert (side.description == "above trees by trw") == begun
 
 
+def test_no_field_is_begun_on_large_tables_if_it_would_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lower_side, "_FIRST_ENTRY", 1e6)  # as on tables of very many entries
+    monkeypatch.setattr(lower_side, "MeanField", None)
+    side = lower_side.LowerSide(ising_grid(4, 4, seed=0), 1.0, 1, [], 0, Budget(Clock(1000.0)))
+    side.ladder.advance()
+    assert side.best > -np.inf
+
+
 @pytest.mark.parametrize("card", [[2], [1, 1]])
 def test_models_of_which_nothing_is_left_without_memory(card: list[int]) -> None:
     graph = FactorGraph(card, [([i], np.arange(1.0, 1 + d)) for i, d in enumerate(card)])
