@@ -50,12 +50,13 @@ class MaxProduct:
     def step(self) -> None:
         """Run the iterations of one part, or those that the time allows."""
         most = min(_BP_CALL, max(1, int(CALL_SECONDS / (_BP_STATE * max(1, self.flat.num_edge_states)))))
-        left = _BP_PART
-        while left and not self._clock.stopped:
-            count = min(most, left)
+        end = self.iterations + _BP_PART
+        while self.iterations < end:
+            count = min(most, end - self.iterations)
             self._change = float(self._engine.sweep(count).max(initial=0.0))
             self.iterations += count
-            left -= count
+            if self._clock.stopped:
+                break
 
     def decoded(self) -> tuple[list[IntArray], FloatArray]:
         """Return two decodings [V] of the messages, or one after the deadline, and an upper bound [1]."""
