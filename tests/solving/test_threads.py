@@ -60,6 +60,11 @@ def _lists(solver: str, count: int) -> Callable[[int], list[np.ndarray]]:
     return run
 
 
+def _best(threads: int) -> list[np.ndarray]:
+    found = solve(generators.ising_grid(4, 4, count=5, seed=2), "MAP", "exact", threads=threads)
+    return [r.assignment for r in found]
+
+
 def _chains(solver: str) -> Callable[[int], list[np.ndarray]]:
     def run(threads: int) -> list[np.ndarray]:
         found: Any = solve(generators.ising_grid(4, 4, seed=3), solver=solver, threads=threads, seed=1)
@@ -81,10 +86,11 @@ def _wide(task: str, coupling: float) -> Callable[[int], list[np.ndarray]]:
 
 @pytest.mark.parametrize(
     "answers",
-    [_rows, _lists("exact", 70), _lists("exact", 5), _lists("bp", 9), _chains("gibbs(samples=40, burn_in=5, chains=5)"),
+    [_rows, _best, _lists("exact", 70), _lists("exact", 5), _lists("bp", 9),
+     _chains("gibbs(samples=40, burn_in=5, chains=5)"),
      _chains("blocks(sweeps=30, chains=5, memory_limit=1e-7, enumerate=False)"), _wide("MAR", 1.0), _wide("PR", 1.0),
      _wide("MAP", 1.0), _wide("MAR", 200.0)],
-    ids=["rows", "exact", "exact one by one", "bp", "gibbs", "blocks", "MAR", "PR", "MAP", "logs"],
+    ids=["rows", "maxima", "exact", "exact one by one", "bp", "gibbs", "blocks", "MAR", "PR", "MAP", "logs"],
 )  # fmt: skip
 def test_answers_do_not_depend_on_the_number_of_threads(
     answers: Callable[[int], list[np.ndarray]], shared: set[int], monkeypatch: pytest.MonkeyPatch

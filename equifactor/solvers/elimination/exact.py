@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equifactor.base.budget import ACCEPTED_OVERRUN, FLOAT_BYTES, Budget, Seconds, planning_work
+from equifactor.base.cores import Crew, crew_size
 from equifactor.base.options import option
 from equifactor.base.status import Status, Task
 from equifactor.base.torch_device import check_device, free_memory
@@ -178,8 +179,23 @@ class Exact(GraphSolver):
             return [self.run_one(graph, task, context) for graph in group]
         together = context.device != "cpu" or runs_together(steps, len(group))
         if task is Task.MAP or (not together and _is_plain(steps, task, len(group))):
-            return [self.run_plan(graph, steps, task, context) for graph in group]
+            return self._run_each(group, steps, task, context)
         return self._run_batch(group, steps, task, context)
+
+    def _run_each(
+        self, group: Sequence[FactorGraph], steps: Plan, task: Task, context: SolveContext
+    ) -> Sequence[Estimate]:
+        """Run the plan for each graph; threads share the graphs unless they run in plain NumPy."""
+        found: dict[int, Estimate] = {}
+        size = crew_size(context.threads, len(group)) if uses_kernels("elimination") else 1
+        own = context if size == 1 else replace(context, threads=1, progress=None)
+
+        def work(_: int, n: int, stop: int) -> None:
+            found[n] = self.run_plan(group[n], steps, task, own)
+
+        with Crew(size) as crew:
+            crew.divide(len(group), 1, work)
+        return [found[n] for n in range(len(group))]
 
     def _run_batch(
         self, group: Sequence[FactorGraph], steps: Plan, task: Task, context: SolveContext
