@@ -52,7 +52,7 @@ def calls() -> dict[str, Callable[[int], list[np.ndarray]]]:
         "batches": solve(grid(10, 10, count=4000, seed=1), "MAR", "exact", ("marginals",)),
         "rows": solve(grid(6, 10, seed=1), "MAR", "exact", ("log_z",), evidence=rows),
         "gibbs": solve(grid(40, 40, seed=1), "MAR", "gibbs(samples=1000)", ("marginals", "standard_errors")),
-        "blocks": solve(grid(20, 20, seed=1), "MAR", "blocks(sweeps=40, enumerate=False)", ("marginals",)),
+        "blocks": solve(grid(20, 20, seed=1), "MAR", "blocks(sweeps=10, enumerate=False)", ("marginals",)),
         "tables": solve(grid(21, 21, seed=1), "MAR", "exact", ("marginals",)),
         "sums": solve(grid(22, 22, seed=1), "PR", "exact", ("log_z",)),
         "maxima": solve(grid(22, 22, seed=1), "MAP", "exact", ("assignment",)),

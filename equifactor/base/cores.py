@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import ContextVar
+from numbers import Integral
 from pathlib import Path
 
 from equifactor.base.errors import OptionError, brief
@@ -29,9 +30,10 @@ def num_threads(threads: object = None) -> int:
         if not text:
             return 1 if _alone.get() else max(1, num_cores() // _processes_here())
         threads = int(text) if text.isdecimal() else text
-    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= _MOST:
+    number = int(threads) if isinstance(threads, Integral) and not isinstance(threads, bool) else 0
+    if not 1 <= number <= _MOST:
         raise OptionError(f"threads must be a whole number from 1 to {_MOST}, found {brief(threads)}.")
-    return threads
+    return number
 
 
 def num_free_threads() -> int:
@@ -53,7 +55,7 @@ def crew_size(threads: int | None, parts: int) -> int:
     """Return the number of threads for work in several parts: at most the stated number, or None for free cores."""
     if parts < 2:
         return 1
-    return min(parts, num_free_threads() if threads is None else threads)
+    return min(parts, num_free_threads() if threads is None else num_threads(threads))
 
 
 @contextlib.contextmanager

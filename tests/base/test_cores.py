@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
 from equifactor.base import cores
@@ -22,7 +23,8 @@ def test_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert num_threads() == 1  # Processes of torchrun share the cores.
     monkeypatch.setenv(THREADS, "3")
     assert (num_threads(), num_threads(2), num_free_threads()) == (3, 2, 3)
-    for wrong in (0, 1.5, True, 10**9):
+    assert num_threads(np.int32(2)) == 2
+    for wrong in (0, -1, 1.5, True, "2", 10**9):
         with pytest.raises(OptionError, match="threads must be a whole number from 1 to 1024, found"):
             num_threads(wrong)
     monkeypatch.setenv(THREADS, "many")
