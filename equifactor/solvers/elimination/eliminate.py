@@ -85,10 +85,11 @@ def sum_out(
     while n >= 0:
         if clock.stopped:
             return None
-        if block == 0 and n in shared.large:
-            block = shared.distribute(n, tables, p, clock)
+        if block == 0 and n in shared.large and shared.distribute(n, tables, p, clock):
             if clock.stopped:
                 return None
+            n -= 1
+            continue
         most = min(_BUDGET, shared.work_above(n, block))
         n, block = kernels.distribute(n, block, most, tuple(clusters), tuple(tables), tuple(work), p)
         if report:
@@ -127,7 +128,9 @@ def _upward(
     for stop in shared.stops:
         records = shared.until(stop, tables)
         if n < stop and n in shared.large:
-            block = shared.collect(n, tables, clock)
+            n, block = shared.collect(n, tables, clock)
+            if n < 0 or clock.stopped:
+                return None if clock.stopped else -math.inf
         while n < stop:
             if clock.stopped:
                 return None
