@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import FloatArray
     from equifactor.graph.reading.inputs import Variable
     from equifactor.networks.bayesian_network import BayesianNetwork
+    from equifactor.questions.result import Result
 
 _MOST_TESTS = 5_000  # Sets that are tried in the search for back-door sets: 0.1 s. Chosen by hand.
 
@@ -91,10 +92,12 @@ def effect_of(
             back.check(adjust)
     elif not sets:
         raise ModelError(back.reason())
-    p = _marginal(network, x, y)
+    result = solve(network, "MAR")
     chosen: tuple[int, ...] = () if adjust is None else tuple(adjust)
     if is_cause:
-        chosen, p = _first_adjusted(network, x, y, sets if adjust is None else [chosen])
+        chosen, p = _first_adjusted(result, x, y, sets if adjust is None else [chosen])
+    else:
+        p = np.tile(result.marginal(y), (int(network.card[x]), 1))
     scope = [x, y]
     names = network.names_of
     table = ConditionalTable(p, part_of(network.structure, scope), names(scope))
@@ -143,6 +146,8 @@ class _BackDoors:
                 if self.open_path(own) is None:
                     found.append(set(own))
                     yield own
+                    if not own:  # All other sets can leave out a variable.
+                        return
 
     def check(self, adjust: list[int]) -> None:
         """Raise `ModelError` if a set is not a back-door set."""
@@ -177,22 +182,19 @@ class _BackDoors:
         )
 
 
-def _first_adjusted(
-    network: BayesianNetwork, x: int, y: int, sets: list[tuple[int, ...]]
-) -> tuple[tuple[int, ...], FloatArray]:
+def _first_adjusted(result: Result, x: int, y: int, sets: list[tuple[int, ...]]) -> tuple[tuple[int, ...], FloatArray]:
     """Return the first set in whose strata every state of the cause occurs, and p(y | do(x))."""
     errors: list[ModelError] = []
     for chosen in sets:
         try:
-            return chosen, _adjusted(network, x, y, chosen)
+            return chosen, _adjusted(result, x, y, chosen)
         except ModelError as error:
             errors.append(error)
     raise errors[0]
 
 
-def _adjusted(network: BayesianNetwork, x: int, y: int, given: tuple[int, ...]) -> FloatArray:
+def _adjusted(result: Result, x: int, y: int, given: tuple[int, ...]) -> FloatArray:
     """Return p(y | do(x)) [states of x, states of y] as a sum over the states of an adjustment set."""
-    result = solve(network, "MAR")
     joint = numbered_joint(result, [x, y, *given])
     if not joint.status.solved:
         raise SolveError(
@@ -204,15 +206,9 @@ def _adjusted(network: BayesianNetwork, x: int, y: int, given: tuple[int, ...]) 
     if never.any():
         state, k = (int(n) for n in np.argwhere(never)[0])
         others = np.unravel_index(k, joint.values.shape[2:])
-        s = network.structure
+        s = result.graph.structure
         raise ModelError(
             f"The effect is not identified: {row_text(s, [x], [state])} never occurs"
             + (f" with {row_text(s, given, [int(o) for o in others])}." if given else ".")
         )
     return np.asarray((p / np.where(xz > 0.0, xz, 1.0)[:, None] * z).sum(axis=2))
-
-
-def _marginal(network: BayesianNetwork, x: int, y: int) -> FloatArray:
-    """Return p(y) for each state of x, which does not act on y."""
-    p = np.asarray(solve(network, "MAR").marginals[y if network.variable_names is None else network.variable_names[y]])
-    return np.tile(p, (int(network.card[x]), 1))
