@@ -192,7 +192,7 @@ def _from_index(folder: Path, index: Path) -> list[Instance]:
     """Return one instance per record; a record needs `collection` and `name`, everything else is optional."""
     try:
         records = json.loads(index.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"{index}: cannot read this file: {error}") from None
     if not isinstance(records, list):
         raise FormatError(f"{index}: expected a list of records, found an object of type {type(records).__name__}.")

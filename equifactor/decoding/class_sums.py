@@ -93,12 +93,14 @@ def _program(problem: DecodingProblem) -> tuple[SumProgram, int]:
     from equifactor.decoding.class_sum_kernels import SumProgram
 
     p, count = problem, problem.model.num_observables
+    if count > _WIDEST:
+        return SumProgram(*np.zeros((4, 0), np.int64)), count
     bit_ptr, check_of_bit = transposed(p.check_ptr, p.bit_of_edge, p.num_bits)
     checks = [set(check_of_bit[a:b].tolist()) for a, b in itertools.pairwise(bit_ptr.tolist())]
     bits = [set(p.bit_of_edge[a:b].tolist()) for a, b in itertools.pairwise(p.check_ptr.tolist())]
     flips = np.zeros(p.num_bits, np.int64)
     for n, (a, b) in enumerate(itertools.pairwise(p.observable_ptr.tolist())):
-        flips[p.observable_bits[a:b]] ^= 1 << min(n, 62)
+        flips[p.observable_bits[a:b]] ^= 1 << n
     place: dict[int, int] = {}
     steps, left = [], set(range(p.num_checks))
     highest = count

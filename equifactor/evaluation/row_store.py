@@ -146,7 +146,7 @@ def _parsed(line: bytes) -> Row | None:
     """Return the row of a complete line with its key, or None."""
     try:
         row = json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return decoded(row) if isinstance(row, dict) and isinstance(row.get("key"), str) else None
 

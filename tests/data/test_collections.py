@@ -81,7 +81,13 @@ def test_missing_things_are_named(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("{", "cannot read this file"), ("{}", "a list of records"), ('[{"name": 1}]', "record 0")]
+    ("text", "message"),
+    [
+        ("{", "cannot read this file"),
+        ("[" * 100_000, "cannot read this file"),
+        ("{}", "a list of records"),
+        ('[{"name": 1}]', "record 0"),
+    ],
 )
 def test_broken_index(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "index.json").write_text(text)

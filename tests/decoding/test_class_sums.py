@@ -90,6 +90,8 @@ def test_a_code_without_open_errors() -> None:
 def test_what_it_cannot_do_is_one_sentence() -> None:
     with pytest.raises(OptionError, match=r"needs tables of 2\^.* Use the method search"):
         Decoder(bicycle_code("bb72", 0.05), "class")
+    with pytest.raises(OptionError, match=r"needs tables of 2\^100"):
+        Decoder(np.ones((1, 100), int), 0.1, np.eye(100, dtype=int), "class")
     with pytest.raises(OptionError, match="no observables"):
         Decoder([[1, 1]], 0.1, method="class")
     with pytest.raises(OptionError, match="flips, not errors"):

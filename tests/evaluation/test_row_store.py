@@ -16,9 +16,10 @@ pytestmark = pytest.mark.usefixtures("plain_numpy")
 
 
 def test_store_refuses_a_foreign_file(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("hello\n")
-    with pytest.raises(FormatError, match=r"rows\.jsonl:1"):
-        RowStore(tmp_path)
+    for text in ("hello\n", "[" * 100_000 + "\n"):
+        (tmp_path / "rows.jsonl").write_text(text)
+        with pytest.raises(FormatError, match=r"rows\.jsonl:1"):
+            RowStore(tmp_path)
 
 
 def test_store_keeps_infinite_numbers(tmp_path: Path) -> None:

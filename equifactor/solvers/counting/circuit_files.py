@@ -57,7 +57,7 @@ def load_circuit(path: PathLike) -> Circuit:
         arrays, metadata = _unpacked(data)
         names = json.loads(metadata[_KEY])
         named = names["variables"], names["states"], names["chance"]
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         raise FormatError(f"{where}: expected a file that Circuit.save wrote, found another file.") from None
     if set(arrays) not in (_ARRAYS, _ARRAYS | _PARAMETERS) or not _fit_together(arrays):
         raise FormatError(f"{where}: the arrays of this circuit do not fit together. Compile the model again.")

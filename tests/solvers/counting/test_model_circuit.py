@@ -114,9 +114,10 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     from safetensors.numpy import load, save
 
     path = tmp_path / "a.safetensors"
-    path.write_bytes(b"no circuit")
-    with pytest.raises(FormatError, match=r"expected a file that Circuit\.save wrote"):
-        Circuit.load(path)
+    for content in (b"no circuit", (100_000).to_bytes(8, "little") + b"[" * 100_000):
+        path.write_bytes(content)
+        with pytest.raises(FormatError, match=r"expected a file that Circuit\.save wrote"):
+            Circuit.load(path)
     circuit().save(path)
     data = path.read_bytes()
     header = {"equifactor.circuit": '{"variables": null, "states": null, "chance": false}'}
