@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_SECONDS = 10.0  # Seconds that the runs of one question may take. Chosen by hand.
 _MOST_BEST, _COLUMNS = 100, 8  # Most assignments, and most variables beside each. Chosen by hand.
+_LEAST = 1e-12  # Change of a probability that is more than rounding.
 _ROWS, _BARS = 20, 12  # Rows of a ranking, and bars of a tornado plot. Chosen by hand.
 
 Request = Mapping[str, Any]
@@ -80,7 +81,8 @@ def _next(session: ModelSession, asked: Request) -> Answer:
     graph, entropy = session.graph, found.entropy
     ranked = [(graph.variable(name), found[name]) for name in list(found)[:_ROWS]]
     rows = [[{"variable": i}, nats, nats / entropy if entropy else 0.0] for i, nats in ranked]
-    said = f"The target has an entropy of {entropy:.4f} nats. An observation is expected to remove this much of it."
+    said = f"The target has an entropy of {entropy:.4f} nats. An observation is expected to remove this much of it "
+    said += f"({text}: {found.status})."
     return {"text": said, "titles": ["observe", "information", "share"], "rows": rows}
 
 
@@ -100,7 +102,8 @@ def _support(session: ModelSession, asked: Request) -> Answer:
         rows.append([{"variable": i}, {"state": [i, given[i]]}, row.without, row.change, row.conflict])
     return {
         "text": f"p({found.target} = {found.state}) = {found.probability:.4f}, and {found.prior:.4f} without "
-        f"observations. Conflict between them: {found.conflict:+.3f}; above 0 they contradict each other.",
+        f"observations. Conflict between them: {found.conflict:+.3f}; above 0 they contradict each other "
+        f"({text}: {found.status}).",
         "titles": ["observation", "state", "without it", "change", "conflict"], "rows": rows,
     }  # fmt: skip
 
@@ -116,7 +119,8 @@ def _influence(session: ModelSession, asked: Request) -> Answer:
     names = {s.variable_names[i] if s.variable_names else i: s.states_of(i)[x] for i, x in given.items()}
     found = sensitivity(session.graph, target, evidence=names)
     bars = found.tornado(rows=_BARS)
-    rows = [[row.name, row.value, row.derivative, row.turning, low, high] for row, low, high in bars]
+    rows = [[row.name, row.value, row.derivative, row.turning, low, high] for row, low, high in bars
+            if abs(high - low) > _LEAST]  # fmt: skip
     smallest = found.smallest_change
     turns = "" if smallest is None else f" The smallest change that turns it: {smallest.name} = {smallest.turning:.4g}."
     return {

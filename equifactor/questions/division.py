@@ -85,12 +85,13 @@ class Division:
             weights[list(excluded)] = 0.0
             if not weights.any():
                 return
-            graph = graph.condition({**{j: int(states[j]) for j in self._free[:fixed]}, i: weights})
         elif excluded:
             return
-        if clock.stopped:
+        if clock.stopped:  # Before anything that depends on the size of the graph: it may have thousands of parts.
             self._unsolved = max(self._unsolved, bound)
             return
+        if fixed < len(self._free):
+            graph = graph.condition({**{j: int(states[j]) for j in self._free[:fixed]}, i: weights})
         context = SolveContext(clock=clock.within(seconds), seed=self._context.seed)
         (found,) = estimates_of(self._method, [graph], Task.MAP, context)
         if found.status is Status.ZERO_PROBABILITY:

@@ -76,6 +76,8 @@ class Ranking(Sequence["dict[int | str, int | str]"]):
         """What is proven about the list, in a sentence."""
         if self.status is Status.ZERO_PROBABILITY:
             return Status.ZERO_PROBABILITY.advice
+        if not len(self) and not self.status.solved:
+            return f"No assignment was found: {self.status}. {self.message}".strip()
         if self.proven < len(self):
             first = f"Proven for the first {self.proven} of {len(self)} assignments."
             return f"{first if self.proven else 'It is not proven that no other is better.'} {self.message}".strip()

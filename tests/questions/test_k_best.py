@@ -9,9 +9,13 @@ import pytest
 from enumeration import graphs
 
 import equifactor as ef
+from equifactor.base.clock import Clock
 from equifactor.base.errors import ModelError, OptionError
 from equifactor.generators import ising_grid, random_graph
+from equifactor.questions.division import Division
 from equifactor.solvers.elimination import best_rows
+from equifactor.solving.registry import parse_solver
+from equifactor.solving.solver import SolveContext
 
 GRAPHS = graphs()
 
@@ -95,7 +99,17 @@ def test_a_deadline_leaves_a_list_without_proof() -> None:
     best = ef.k_best(grid, 3, solver="branch", time_limit=0.2)
     assert best.proven < 3
     assert not best.status.solved
-    assert ef.k_best(grid, 3, solver="exact(memory_limit=0.00001)").status is ef.Status.TOO_LARGE
+    refused = ef.k_best(grid, 3, solver="exact(memory_limit=0.00001)")
+    assert refused.status is ef.Status.TOO_LARGE
+    assert "No assignment was found" in str(refused)
+
+
+def test_parts_are_not_prepared_after_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    division = Division(ising_grid(4, 4, seed=4), parse_solver("branch"), SolveContext(clock=Clock(None), seed=0))
+    monkeypatch.setattr(Clock, "stopped", True)
+    monkeypatch.setattr(ef.FactorGraph, "condition", lambda *_: pytest.fail("a part is prepared"))
+    assert division.next_best() is not None
+    assert division.upper_bound > -np.inf
 
 
 def test_names_frames_and_tables() -> None:
