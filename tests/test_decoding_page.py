@@ -12,7 +12,8 @@ def test_every_setting_has_a_row_with_its_defaults() -> None:
     from equifactor.base.options import format_value
     from equifactor.decoding import METHODS
 
-    rows = {row.split("|")[1]: row.split("|")[2] for row in PAGE.splitlines() if row.startswith("| `")}
+    settings = PAGE.partition("### Settings\n")[2].partition("\n## ")[0]
+    rows = {row.split("|")[1]: row.split("|")[2] for row in settings.splitlines() if row.startswith("| `")}
     for method in METHODS.values():
         for setting in dataclasses.fields(method):
             names = [names for names in rows if f"`{setting.name}`" in names]

@@ -20,7 +20,8 @@ Serve = Callable[[Page], Client]
 
 
 @pytest.fixture
-def client(serve: Serve, network: FactorGraph) -> Client:
+def client(serve: Serve, network: FactorGraph, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setattr("equifactor.page.model_questions.MOST_SECONDS", 600.0)  # A crowded machine is slow.
     return serve(ModelSession(network))
 
 
