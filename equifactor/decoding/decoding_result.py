@@ -28,13 +28,14 @@ class _FailureCurve(NamedTuple):
     tail: float  # the share of shots that falls more slowly
     reach: float  # the gap over which the tail falls by a factor e
     unseen: float  # the share of failures if no errors with other observables were found
+    crowd: float = 0.0  # observables count as their number to this power, because all other flips compete
 
 
 # A gap between sums over all errors is the log ratio of probabilities. The other curves are fitted to the default
 # settings, on the circuits that docs/decoding.md names. `optimal` uses the curve of `pooled`.
 _CURVES = {
     "class": _FailureCurve(1.0, 0.0, 1.0, 0.0),
-    "search": _FailureCurve(1.0, 0.01, 10.0, 0.0005),
+    "search": _FailureCurve(1.0, 0.082, 7.3, 0.0013, 0.27),
     "pooled": _FailureCurve(0.85, 0.05, 10.0, 0.0022),
 }
 
@@ -127,7 +128,8 @@ class DecodingResult:
         gap = self.stated_gaps()
         curve = _CURVES.get(self.method.partition("(")[0], _CURVES["pooled"])
         far = curve.tail * np.exp(-gap / curve.reach)
-        near = (1.0 - 2.0 * curve.tail) / (1.0 + np.exp(np.minimum(curve.slope * gap, 700.0)))
+        others = max(1, self.flips.shape[1]) ** curve.crowd
+        near = (1.0 - 2.0 * curve.tail) * others / (others + np.exp(np.minimum(curve.slope * gap, 700.0)))
         return np.maximum(far + near, curve.unseen)
 
     def stated_gaps(self) -> FloatArray:

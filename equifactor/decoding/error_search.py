@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from equifactor.decoding.shot_store import ShotStore
 
 _AT_ONCE = 8  # The number of shots that a thread searches between two looks at the clock. Chosen by hand.
+_FIRST = 1.0  # The largest gap of a shot that only the search explains: many are wrong. Chosen by hand.
 _LARGEST = 1e6  # Infinite gaps count as this one, so that a larger `doubt` means all shots. A convention.
 _SEEN = 4096  # The number of sets that explain the syndrome of a shot and are distinguished. Chosen by hand.
 
@@ -187,7 +188,7 @@ class SearchEngine:
                 continue
             others = np.delete(value, k).max(initial=-np.inf)
             if others > -np.inf or not store.converged[shot]:
-                store.gap[shot] = min(max(0.0, value[k] - others), np.inf if others > -np.inf else self.method.margin)
+                store.gap[shot] = min(max(0.0, value[k] - others), np.inf if store.converged[shot] else _FIRST)
             if found.length[n, k] < 0:
                 continue  # The errors that were known.
             errors = found.errors[n, k, : found.length[n, k]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -94,3 +95,21 @@ def test_threads_give_the_same_answers() -> None:
     np.testing.assert_array_equal(one.corrections, three.corrections)
     np.testing.assert_array_equal(one.gap, three.gap)
     assert three.decoded.all()
+
+
+def test_shots_that_only_the_search_explains_have_small_gaps() -> None:
+    code = Enumerated(1)
+    settings = "iterations=1, legs=0"
+    pooled, search = (Decoder(code.model, f"{name}({settings})").decode(code.shots) for name in ("pooled", "search"))
+    hard = ~pooled.converged & search.converged
+    assert search.gap is not None
+    assert hard.sum() > 9
+    assert search.gap[hard].max() <= 1.0
+
+
+def test_more_observables_make_failures_likelier() -> None:
+    code = Enumerated(1)
+    few = Decoder(code.model, "search").decode(code.shots)
+    many = dataclasses.replace(few, flips=np.tile(few.flips, (1, 6)))
+    assert (many.failure >= few.failure).all()
+    assert (many.failure > few.failure).any()
