@@ -248,6 +248,8 @@ def test_names_may_end_in_the_present_slice_and_answers_print_themselves() -> No
     assert str(WEATHER.fit(WEATHER.sample(9)[0])).startswith("converged after 1 round, ln p ")
     with pytest.raises(ef.OptionError, match="Ask the unrolled network"):
         WEATHER.filter(seen, do={"rain": "yes"})
+    with pytest.raises(ef.ModelError, match=r"Pass its unroll\(length\)"):
+        ef.solve(WEATHER)  # type: ignore[call-overload]
 
 
 def test_predictions_follow_the_observations() -> None:
