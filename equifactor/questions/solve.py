@@ -154,7 +154,7 @@ def solve(
         dtype: float type of the torch engine.
         threads: of the CPU; default all cores that are free, or EQUIFACTOR_THREADS. They share lists of graphs and of
             evidence, the chains of samplers, and large graphs; docs/choosing.md lists what each solver shares. The
-            answer does not depend on their number.
+            answer does not depend on their number, except for the last digits in torch.
         strict: raise `SolveError` unless every status is exact, optimal or converged.
         progress: True for a bar on stderr, or a callable `(done, total, note)`.
         **settings: settings of the solver: `solve(graph, "MAR", "bp", damping=0.5)` is the same as
