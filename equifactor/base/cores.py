@@ -116,6 +116,9 @@ class Crew:
         Returns:
             Whether all of the work was done.
         """
+        if 0 < count <= piece and report is None and stopped is None:  # in a few microseconds less
+            work(0, 0, count)
+            return True
         starts = itertools.count(0, piece)  # One step of it is not divided between threads.
         ended = threading.Event()
 
