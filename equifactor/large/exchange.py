@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equifactor.base.errors import OptionError
+from equifactor.base.errors import OptionError, SolveError, brief
 from equifactor.base.optional_packages import needed
 
 
@@ -35,7 +35,13 @@ class Exchange:
             self._dist: Any = needed("torch.distributed", "Running in several processes")
             self._torch, self._device = torch, device
             if not self._dist.is_initialized():
-                self._dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+                try:
+                    self._dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+                except (RuntimeError, ValueError) as error:
+                    raise OptionError(
+                        f"The {self.size} processes of WORLD_SIZE cannot be connected ({brief(str(error))}). Start "
+                        "them by torchrun, or unset WORLD_SIZE."
+                    ) from None
                 atexit.register(self._disconnect)
 
     def _disconnect(self) -> None:
@@ -51,9 +57,9 @@ class Exchange:
         # Half the bytes if the sums of all processes fit: the last number tells of a process whose sums are too large.
         small = self._torch.empty(sums.numel() + 1, dtype=self._torch.int32, device=sums.device)
         small[:-1], small[-1] = sums.reshape(-1), int(max(-int(least), int(most)) * self.size >= 2**31)
-        self._dist.all_reduce(small)
+        self._reduce(small)
         if small[-1]:
-            self._dist.all_reduce(sums)
+            self._reduce(sums)
         else:
             sums.copy_(small[:-1].reshape(sums.shape))
 
@@ -62,8 +68,17 @@ class Exchange:
         if not self.connected:
             return value
         shared = self._torch.tensor(value, dtype=self._torch.int64, device=self._device)
-        self._dist.all_reduce(shared, op=self._dist.ReduceOp.MAX)
+        self._reduce(shared, op=self._dist.ReduceOp.MAX)
         return int(shared)
+
+    def _reduce(self, tensor: Any, **options: Any) -> None:
+        """Replace a tensor by its sum or maximum over all processes; raise `SolveError` if a process has ended."""
+        try:
+            self._dist.all_reduce(tensor, **options)
+        except RuntimeError as error:
+            raise SolveError(
+                f"Another process of this run has ended ({brief(str(error))}). A checkpoint continues the run."
+            ) from None
 
 
 def own_device(device: str) -> str:

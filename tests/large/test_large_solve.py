@@ -330,3 +330,20 @@ def test_sums_are_exchanged_in_32_bits_if_they_fit(size: int, monkeypatch: pytes
     exchange.add_up(sums)
     assert sums.tolist() == [[6], [-2 * size]]
     assert sent == [torch.int32] if size == 10 else [torch.int32, torch.int64]
+
+    def lost(*args: Any, **options: Any) -> None:
+        raise RuntimeError("Connection closed by peer")
+
+    exchange._dist.all_reduce = staticmethod(lost)
+    for call in (lambda: exchange.add_up(sums), lambda: exchange.largest(1)):
+        with pytest.raises(ef.SolveError, match=r"has ended \('Connection closed by peer'\)"):
+            call()
+
+
+def test_processes_that_torchrun_did_not_start_are_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(ef.OptionError, match="Start them by torchrun, or unset WORLD_SIZE"):
+        ef.large.solve(np.array([[0, 1]]), TABLES[0])
