@@ -35,7 +35,7 @@ class _FailureCurve(NamedTuple):
 # settings, on the circuits that docs/decoding.md names. `optimal` uses the curve of `pooled`.
 _CURVES = {
     "class": _FailureCurve(1.0, 0.0, 1.0, 0.0),
-    "search": _FailureCurve(1.0, 0.082, 7.3, 0.0013, 0.27),
+    "search": _FailureCurve(1.0, 0.01, 10.0, 0.0005, 0.27),
     "pooled": _FailureCurve(0.85, 0.05, 10.0, 0.0022),
 }
 
