@@ -203,7 +203,7 @@ class Plan:
         """Return the width, largest table and memory for any task, in words."""
         at_least = "" if self.finished else "at least "
         return (
-            f"{at_least}width {self.width}, largest table 2^{self.log2_largest:.1f}, "
+            f"{at_least}width {self.width}, largest table {at_least}2^{self.log2_largest:.1f}, "
             f"{at_least}{format_bytes(self.memory_for(task))}"
         )
 
@@ -223,7 +223,8 @@ class Plan:
     def __str__(self) -> str:
         count = len(self._variables)
         lowered = f" (in tables: {self.lowering})" if self.lowering else ""
-        return f"elimination of {count} variables{lowered}: {self.cost}, {2 * self.entries:.3g} entries of work"
+        work = f"{'' if self.finished else 'at least '}{2 * self.entries:.3g} entries of work"
+        return f"elimination of {count} variables{lowered}: {self.cost}, {work}"
 
     def facts(self) -> list[tuple[str, str]]:
         """Return the labels and texts that a summary shows."""
