@@ -65,9 +65,6 @@ _FADING = 0.9
 # A turn of branch and bound takes at most this share of the time left. On graphs of all pairs of 40 variables with a
 # limit of 30 ms, answers are then at most 0.6 ms late, and 9.8 ms if a turn always takes 20 ms.
 _TURN_SHARE = 0.1
-# Seconds with which the other workers begin, as if they had spent them: search alone works for 8 times as long, unless
-# it does not get better. By `benchmarks.front`, even places.
-_HEAD_START = 5e-4
 _LEAST_TURN = 0.001  # Seconds of a turn of branch and bound, at least: shorter dives replay nodes. Chosen by hand.
 
 
@@ -111,8 +108,7 @@ class MapPortfolio:
         self.idle = 0  # the number of search phases since the last success
         self.risen = 0.0  # the seconds of search at its last success
         self.pace = self.search.phase_work  # the seconds of the longest recent phase of search
-        self.spent: dict[Worker, float] = dict.fromkeys(("search", "messages", "dual", "branching"), _HEAD_START)
-        self.spent["search"] = 0.0  # All in seconds.
+        self.spent: dict[Worker, float] = dict.fromkeys(("search", "messages", "dual", "branching"), 0.0)  # seconds
 
     def solve(self, seconds: float) -> Estimate:
         """Search and bound in turns, until they meet or time is up; call it again to continue.

@@ -53,16 +53,6 @@ def test_messages_look_at_the_clock_after_a_few_iterations() -> None:
     assert 0 < state.messages.iterations < 20
 
 
-def test_search_works_alone_first() -> None:
-    state = portfolio(ising_grid(5, 5, seed=0))
-    state._turn(1.0)
-    state.spent["search"] = 1e-4
-    state._turn(1.0)
-    assert state.search.phases == 2
-    assert state.messages is not None
-    assert state.messages.iterations == 0
-
-
 def test_search_has_an_equal_share_after_many_phases() -> None:
     state = portfolio(ising_grid(5, 5, seed=0))
     state.spent["search"], state.risen, state.search.phases = 1.0, 1.0, 100_000
