@@ -8,9 +8,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from equifactor.base.cores import THREADS
+
 SCRIPTS = Path(__file__).parent / "peers"
 _ONE_THREAD = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"),
+    THREADS: "1",
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
 

@@ -37,6 +37,7 @@ import numpy as np
 from benchmarks._venvs import environment
 from equifactor import generators
 from equifactor.base.clock import Clock
+from equifactor.base.cores import THREADS
 from equifactor.base.errors import EquifactorError
 from equifactor.data import Instance, collection
 from equifactor.evaluation.worker import warm_up
@@ -164,6 +165,7 @@ def _answer(run: Run, graph: FactorGraph, limit: float, seed: int, wall: bool) -
     """Return the row of one run in this process."""
     task = None if run.solver in QUESTIONS else run.task
     if not wall:
+        os.environ[THREADS] = "1"
         Clock.now = staticmethod(time.process_time)
     begin, cpu = time.perf_counter(), time.process_time()
     row = {"status": "error", "answered": False, "message": ""}

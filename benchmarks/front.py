@@ -36,6 +36,7 @@ import equifactor as ef
 from benchmarks._front_families import FAMILIES, LEARNED, SOLVERS, Family, limits_from
 from benchmarks.constants import by_cpu_clock, read_rows
 from equifactor.base.clock import Clock, Compiling
+from equifactor.base.cores import THREADS
 from equifactor.graph.marginals import Marginals
 from equifactor.solvers.elimination import plan_cache
 
@@ -149,7 +150,8 @@ class Job:
 
 
 def prepare() -> None:
-    """Let all clocks of this process count CPU time."""
+    """Let all clocks of this process count the CPU time of one thread."""
+    os.environ[THREADS] = "1"
     by_cpu_clock()
     Clock.now = Clock.cpu_now = CpuClock()
 

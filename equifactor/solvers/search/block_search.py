@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from equifactor.base.typing import IntArray
     from equifactor.solving.solver import SolveContext
 
-# Chosen by hand on random grids, regular graphs, pedigrees and graphs of all pairs, with 4 s.
+# Chosen by hand, on random grids, regular graphs, pedigrees and graphs of all pairs, with 4 s.
 _FIRST_BITS = 10.0  # Bits of the largest table of the first steps.
 _PATIENCE = 8  # Steps without success after which tables may be twice as large.
 _STEP_SHARE = 0.025  # The share of the whole time that a step may take.
