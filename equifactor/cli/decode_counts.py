@@ -261,7 +261,7 @@ def _text(row: dict[str, Any]) -> str:
         spread = spread_text(mean, spread_of_counts(counts), ms, one)
     else:
         spread = f"{mean:.4g} iterations per {one}, {ms:.3g} ms per {one}"
-    advice = "".join(f"\n{sentence}" for sentence in _advice(row, decided))
+    advice = "".join(f"\n{sentence}" for sentence in _advice(row, done - undecided))
     curve = f"\n{curve_of_counts(row['gaps'])}" if row.get("gaps") else ""
     return (
         f"{first} by {row['method']}\n{speed}{row['converged'] / decided:.2%} converged{proven}, "

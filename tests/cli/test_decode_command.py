@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from equifactor.cli import decode_counts
 from equifactor.decoding import Decoder, DecodingResult
 from equifactor.decoding import decoder as decoder_module
 from equifactor.decoding.shot_store import ShotStore
@@ -142,6 +143,16 @@ def test_counts_are_resumed(command, code: str, hamming: str, tmp_path: Path) ->
     for damaged in ("[1]", "{", "[" * 100_000, *(json.dumps({**row, **fields}) for fields in wrong)):
         (tmp_path / "part.json").write_text(damaged)
         assert "cannot be continued" in command("decode", code, "--sample", "9", "-o", "part.json", "--resume").err
+
+
+def test_no_other_method_is_advised_before_a_shot_is_decided() -> None:
+    row = {
+        "method": "relay", "shots": 16, "errors": 0, "iterations": 0, "converged": 0, "seconds": 2.0, "proven": None,
+        "undecided": list(range(16)),
+    }  # fmt: skip
+    assert "0 of 16 shots, and 16 were undecided" in decode_counts._text(row)
+    assert "explains only" not in decode_counts._text(row)
+    assert "explains only" in decode_counts._text({**row, "undecided": [3]})
 
 
 @pytest.mark.parametrize("sample", ["700", "900"])
