@@ -62,10 +62,11 @@ _ALONE_SWEEPS = 150
 # The standard error of marginals, expected at the end of the time, below which neither networks nor regions are better
 # than a sampler: they err by 0.01 to 0.1 on models on which single-variable sampling mixes.
 _PROMISING = 0.01
-# The share of the time left up to which the network is worth its time after such a look: if the chains may mix, and if
-# not, when fewer steps are good too. A deep belief network with 0.3 s has a KL of 0.33 with the network and 0.07
-# without. With 0.75 for the second, grids of 600 spins have a KL of .018 with 0.1 s, and now .008.
-_NETWORK_SHARES = 0.25, 1.25
+# The share of the time left up to which the network is worth its time after such a look: if the chains may mix; if not,
+# and blocks have the time to start instead; and if they do not, when fewer steps are good too. A deep belief network
+# with 0.3 s has a KL of 0.33 with the network and 0.07 without. With 0.75 for the last, grids of 600 spins have a KL of
+# .018 with 0.1 s, and now .008. With 1.25 for the second, small graphs with zeros have errors twice as large.
+_NETWORK_SHARES = 0.25, 0.75, 1.25
 # The same on models full of zeros. On linkage with 1 s regions have a KL of .003 alone, and the network did not end.
 _RIGID_SHARE = 0.25
 _TRIAL_SHARE = 0.15  # The share of the time left for a first run of blocks if single-variable sampling may be better.
@@ -235,9 +236,12 @@ class SumLadder:
 
     def _prefers_singles(self, quick: LadderAnswer) -> bool:
         """Return whether a longer run of single-variable sampling may be better than one of blocks."""
-        clock = self.context.clock
+        return self.mixes or quick.r_hat_after(self.context.clock.left) < STUCK or not self._blocks_can_start()
+
+    def _blocks_can_start(self) -> bool:
+        """Return whether the time left is enough to choose blocks and to draw them."""
         covers = _COVERS * Seconds.BLOCK_COVER * self.graph.num_vars
-        return self.mixes or quick.r_hat_after(clock.left) < STUCK or not Budget(clock).worth_starting(covers)
+        return Budget(self.context.clock).worth_starting(covers)
 
     def look(self) -> None:
         """Sample single variables for a small part of the time if that shows something."""
@@ -276,7 +280,7 @@ class SumLadder:
             return settled or network_seconds([self.graph], clock) > _RIGID_SHARE * self.context.clock.left
         if self.promises or self.looked is None or self.context.clock.left < _SHORT:
             return self.promises
-        share = _NETWORK_SHARES[0 if self.mixes else 1]
+        share = _NETWORK_SHARES[0 if self.mixes else 1 if self._blocks_can_start() else 2]
         return network_seconds([self.graph], clock) > share * self.context.clock.left
 
     @cached_property

@@ -11,9 +11,11 @@ import pytest
 from equifactor import generators, plan, solve
 from equifactor.answers import Marginals
 from equifactor.base.budget import Seconds
+from equifactor.base.clock import Clock
 from equifactor.base.status import Status, Task
 from equifactor.factors.lowered_graph import lower
 from equifactor.solvers import Estimate, SolveContext
+from equifactor.solvers.auto import sum_portfolio
 from equifactor.solvers.auto.chooser import Auto
 from equifactor.solvers.auto.ladder_answers import LadderAnswer, best_log_z, best_marginals
 from equifactor.solvers.auto.sum_ladder import LadderLimits, SumLadder
@@ -174,6 +176,17 @@ def test_a_plan_that_ran_out_of_time_is_not_called_too_wide() -> None:
     unfinished = plan(generators.random_tree(500, seed=0), memory_limit=4.0, most_work=1.0)
     refusal = Auto()._refusal(unfinished, Task.MAR, 1, "", SolveContext())
     assert str(refusal) == "there was no time to find an elimination order"
+
+
+def test_a_network_that_leaves_no_time_runs_only_where_blocks_cannot_start(
+    driven_time: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sum_portfolio, "network_seconds", lambda graphs, clock: 0.9 * clock.left)
+    quick = LadderAnswer(BeliefPropagation(), Estimate(status=Status.ITERATION_LIMIT), 0.01)
+    for side, needs_none in (5, True), (30, False):
+        graph, context = generators.ising_grid(side, side, seed=0), SolveContext(clock=Clock(0.1))
+        ladder = SumLadder(graph, lower(graph), Task.MAR, context, LadderLimits(cores=1, memory=1.0), looked=quick)
+        assert ladder.needs_no_network(context.clock, quick) is needs_none
 
 
 def test_a_run_that_was_cut_off_is_not_listed_as_run() -> None:
