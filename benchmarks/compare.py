@@ -61,7 +61,7 @@ def rows(folder: Path) -> dict[str, Callable[[], Any]]:
         "auto MAP, 10x10": lambda: ef.solve(middle, "MAP"),
         "fe-nbp MAR, 100 of 4x4": lambda: ef.solve(many[:100], "MAR", "fe-nbp"),
         "fe-net MAR, 100 of 4x4": lambda: ef.solve(many[:100], "MAR", "fe-net"),
-        "decode, 1,000 shots of bb72": lambda: ef.decoding.Decoder(code).logical_error_rate(1000),
+        "decode, relay, 1,000 shots": lambda: ef.decoding.Decoder(code, method="relay").logical_error_rate(1000),
         "read a file, 20x20": lambda: ef.read_graph(folder / "large.uai"),
         "graph_hash, 10x10": lambda: getattr(ef, "symmetry", ef).graph_hash(middle),
     }

@@ -94,8 +94,10 @@ def _what_is_wrong(graph: FactorGraph, a: int, slot: int) -> str:
 
 
 def row_text(s: Structure, variables: Sequence[int], states: Sequence[int]) -> str:
-    """Return states of variables as text, such as `rain = yes, sprinkler = on`."""
-    return ", ".join(f"{s.variable_name(i)} = {s.states_of(i)[x]}" for i, x in zip(variables, states, strict=True))
+    """Return states of variables as text, such as `rain = yes, sprinkler = on` or `variable 0 = state 1`."""
+    variable, state = ("", "") if s.variable_names else ("variable ", "state ")
+    pairs = zip(variables, states, strict=True)
+    return ", ".join(f"{variable}{s.variable_name(i)} = {state}{s.states_of(i)[x]}" for i, x in pairs)
 
 
 def wrong_row(table: FloatArray) -> tuple[tuple[int, ...], str] | None:

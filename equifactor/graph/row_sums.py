@@ -42,7 +42,7 @@ def warn_of_typed_rows(graph: FactorGraph) -> None:
     scope = s.scope(a).tolist()
     child = scope.pop(int(families.slot[a]))
     given = row_text(s, scope, [int(x) for x in row])
-    _warn("", s.variable_name(child), given, float(sums[a][row]))
+    _warn("", _called(s, child), given, float(sums[a][row]))
 
 
 def warn_of_stated_rows(structure: Structure, phi: FloatArray, where: str) -> None:
@@ -65,9 +65,13 @@ def warn_of_stated_rows(structure: Structure, phi: FloatArray, where: str) -> No
     if wrong.any():
         n = int(np.argmax(wrong))
         a = int(np.searchsorted(s.table_ptr, starts[n], side="right")) - 1
-        child = s.variable_name(int(s.scope(a)[-1])) if s.arity[a] else "no variable"
+        child = _called(s, int(s.scope(a)[-1])) if s.arity[a] else "no variable"
         row = (int(starts[n]) - int(s.table_ptr[a])) // int(width[a])
         _warn(f"{where}: ", child, f"row {row} of factor {a}", float(sums[n]))
+
+
+def _called(s: Structure, variable: int) -> str:
+    return s.variable_name(variable) if s.variable_names else f"variable {variable}"
 
 
 def _warn(where: str, child: str, given: str, total: float) -> None:

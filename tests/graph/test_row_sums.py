@@ -71,6 +71,6 @@ def test_a_file_that_says_bayes(small: int | None, caplog: pytest.LogCaptureFixt
         parse_uai(text.format(kind, p).encode(), "a.uai", small=small)
     assert not caplog.records
     parse_uai(text.format("BAYES", 0.5).encode(), "a.uai", small=small)
-    assert "a.uai: the probabilities of 1 (row 1 of factor 1) sum to 0.9, not to 1." in caplog.text
+    assert "a.uai: the probabilities of variable 1 (row 1 of factor 1) sum to 0.9, not to 1." in caplog.text
     parse_uai(b"BAYES\n1\n2\n2\n1 0\n0\n2 0.5 0.5\n1 1\n", "b.uai", small=small)
     assert len(caplog.records) == 1
